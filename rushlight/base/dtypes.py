@@ -1,0 +1,129 @@
+"""Data types: one object per dtype, and PyTorch's promotion lattice.
+
+Everything that depends on a dtype reads its record here: size, kind, numpy twin, the dtype in
+which composites compute. Objects are singletons; compare them with `is`.
+
+>>> promote_types(int64, float16).name
+'float16'
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+KINDS = ("bool", "uint", "int", "float", "complex")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DType:
+    """One element type. `kind` is one of KINDS; `np` is the numpy dtype with the same layout."""
+
+    name: str
+    kind: str
+    itemsize: int
+    np: np.dtype
+    priority: int
+    # The dtype arithmetic happens in: float32 for bfloat16 and float16, itself otherwise.
+    compute_name: str = ""
+
+    @property
+    def compute(self) -> DType:
+        return _BY_NAME[self.compute_name or self.name]
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in ("int", "float", "complex")
+
+    @property
+    def is_integral(self) -> bool:
+        """True for integers and bool."""
+        return self.kind in ("bool", "uint", "int")
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    def __reduce__(self) -> tuple:
+        return (find_dtype, (self.name,))
+
+
+_BY_NAME: dict[str, DType] = {}
+
+
+def _declare(name: str, kind: str, np_type: object, priority: int, compute: str = "") -> DType:
+    np_dtype = np.dtype(np_type)
+    record = DType(name, kind, np_dtype.itemsize, np_dtype, priority, compute)
+    _BY_NAME[name] = record
+    return record
+
+
+bool_ = _declare("bool", "bool", np.bool_, 0)
+uint8 = _declare("uint8", "uint", np.uint8, 1)
+uint16 = _declare("uint16", "uint", np.uint16, 2)
+uint32 = _declare("uint32", "uint", np.uint32, 3)
+uint64 = _declare("uint64", "uint", np.uint64, 4)
+int8 = _declare("int8", "int", np.int8, 1)
+int16 = _declare("int16", "int", np.int16, 2)
+int32 = _declare("int32", "int", np.int32, 3)
+int64 = _declare("int64", "int", np.int64, 4)
+float16 = _declare("float16", "float", np.float16, 5, "float32")
+bfloat16 = _declare("bfloat16", "float", ml_dtypes.bfloat16, 5, "float32")
+float32 = _declare("float32", "float", np.float32, 6)
+float64 = _declare("float64", "float", np.float64, 7)
+
+_BY_NP = {d.np: d for d in _BY_NAME.values()}
+ALL_DTYPES = tuple(_BY_NAME.values())
+
+
+def find_dtype(name: str) -> DType:
+    """The dtype called `name` ("float32"); KeyError if there is none."""
+    return _BY_NAME[name]
+
+
+def dtype_of_numpy(np_dtype: object) -> DType:
+    """The dtype with the layout of a numpy dtype; TypeError (PyTorch's text) if there is none."""
+    found = _BY_NP.get(np.dtype(np_dtype))  # type: ignore[arg-type]
+    if found is None:
+        raise TypeError(
+            f"can't convert np.ndarray of type {np.dtype(np_dtype)}. The only supported types are: "
+            "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+            "and bool."
+        )
+    return found
+
+
+def promote_types(a: DType, b: DType) -> DType:
+    """The smallest dtype that both convert to (torch.promote_types)."""
+    if a is b:
+        return a
+    if a.kind == "bool":
+        return b
+    if b.kind == "bool":
+        return a
+    if a.is_floating_point or b.is_floating_point:
+        if not (a.is_floating_point and b.is_floating_point):
+            return a if a.is_floating_point else b
+        if a.priority == b.priority:  # bfloat16 with float16
+            return float32
+        return a if a.priority > b.priority else b
+    if a.kind == b.kind:
+        return a if a.itemsize >= b.itemsize else b
+    unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
+    if unsigned.itemsize < signed.itemsize:
+        return signed
+    if unsigned.itemsize >= 8 or unsigned.name != "uint8":
+        raise RuntimeError(
+            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.name} and {b.name}"
+        )
+    return {1: int16, 2: int32, 4: int64}[max(unsigned.itemsize, signed.itemsize)]

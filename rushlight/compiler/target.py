@@ -1,0 +1,124 @@
+"""What a target is: the interface between the compiler, the engine and the backends.
+
+A backend turns tile programs into an `Executable` each, and a plan (a list of regions of kernel
+calls over numbered buffers) into something that runs. Nothing above asks a backend its name:
+it asks `caps`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from rushlight.base.dtypes import DType
+from rushlight.compiler.tile.ir import Program
+from rushlight.ir.symint import Expr
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What a target can do, as data."""
+
+    name: str
+    features: str = ""            # part of every cache key
+    vector_bytes: int = 16
+    threads: int = 1
+    stack_tile_bytes: int = 32 << 10
+    dtypes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Why a backend is not available, and what would mend it."""
+
+    reason: str
+    fix: str = ""
+
+
+class Executable(Protocol):
+    """A compiled tile program. `scratch`: further buffers (dtype, elements) it wants, given after
+    the program's own; sizes in elements are ints or Exprs over the program's `sizes`."""
+
+    program: Program
+    scratch: tuple[tuple[DType, int | Expr], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCall:
+    """One use of an executable in a plan.
+
+    buffers  indices into Plan.buffers, program order, then scratch
+    ints     one per program.sizes: an int, or an Expr over the plan's variables
+    scalars  one per program.params: index into the numbers given at run time
+    """
+
+    executable: Executable
+    buffers: tuple[int, ...]
+    ints: tuple[int | Expr, ...]
+    scalars: tuple[int, ...]
+    label: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class HostCall:
+    """A Python function over numpy views of buffers: fn(inputs, outputs, **attrs)."""
+
+    fn: Callable[..., None]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    shapes: tuple[tuple[int | Expr, ...], ...]
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """A numbered buffer of a plan.
+
+    kind    "input" (given at run time, read only unless donated) or "result" (a new runtime
+            buffer handed back) or "temp" (lives in the arena at `offset` bytes).
+    """
+
+    dtype: DType
+    size: int | Expr
+    kind: str
+    name: str = ""
+
+
+@dataclass(eq=False)
+class Plan:
+    """A program of kernels: regions run one after another; the calls of a region are independent.
+
+    variables  names of the plan's ints, in the order of the vector given at run time
+    """
+
+    buffers: tuple[BufferSpec, ...]
+    regions: tuple[tuple[KernelCall | HostCall, ...], ...]
+    variables: tuple[str, ...]
+    sites: tuple[str, ...] = ()
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+class LoadedPlan(Protocol):
+    def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
+        """Run all regions. `pointers`: one address per Plan.buffers (temps included, placed by the
+        engine's memory plan). `ints`: int64, one per Plan.variables. `numbers`: Python numbers.
+        Returns the status word: 0, or the site number of a failed index check."""
+        ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """The manifest of a target (one per folder in backends/).
+
+    build(programs, caps) compiles many programs at once (one module where that pays).
+    load(plan, caps) prepares a plan for running.
+    """
+
+    name: str
+    find: Callable[[], Caps | Missing]
+    build: Callable[[Sequence[Program], Caps], list[Executable]]
+    load: Callable[[Plan, Caps], LoadedPlan]
+    lower_text: Callable[[Program, Caps], str] | None = None

@@ -1,0 +1,234 @@
+"""The tile language: what a kernel is. Every backend reads this and nothing above it.
+
+A `Program` is a short list of grids over buffers. The instances of a grid are independent and may
+run in any order on any thread; grid i+1 starts when grid i is done. A body is a list of statements
+over tiles: each statement has a *domain* (its axes) and computes every point of it. What order the
+points are visited in, how they are blocked, vectorised and staged is the backend's schedule; what
+the numbers are is fixed here:
+
+  Map      independent points; each store evaluates one scalar expression
+  Reduce   canonical order [canonical sums], whatever the schedule
+  Scan     inclusive left fold along one axis
+  Sort     stable
+  DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0;
+           integers: wrapping multiply and add
+  ScatterGrid  updates are applied in ascending order of the update's index
+
+[canonical sums] n elements in the order of the flattened `over` axes are cut into chunks of CHUNK
+(the last may be short). In a chunk, partial p (of PARTIALS) folds elements p, p+32, p+64, ... from
+left to right, starting from the identity (sum +0.0, prod 1). The partials are joined as a binary
+tree over halves: p[i] = p[i] + p[i+16] for i < 16, then +8, +4, +2, +1. Chunk results are joined by
+a binary tree over neighbours: level by level c[i] = c[2i] + c[2i+1], an odd last one carried up.
+`order="tree"` means the elements are already chunk results: only the last step is done.
+max, min, any, all do not depend on order (NaN wins in max and min). argmax/argmin give the
+lowest flattened index among the extreme elements; NaN wins.
+Sums accumulate in the item's value dtype (the compiler casts bf16/f16 to f32 first).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rushlight.base.dtypes import DType
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr, Var
+
+CHUNK = 4096
+PARTIALS = 32
+
+REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+SCAN_KINDS = ("sum", "prod", "max", "min", "argmax", "argmin")
+SCATTER_KINDS = ("set", "sum", "prod", "max", "min")
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Memory shared by all instances: `size` elements. role: "in", "out", "inout" or "scratch".
+
+    Buffers of one program may alias only as "inout" (element i read and written at one point).
+    """
+
+    name: str
+    dtype: DType
+    size: int | Expr
+    role: str = "in"
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """A tile private to an instance, row-major. Lives from its first store to the end of the body.
+
+    Backends put small ones in registers or on the stack, others in scratch of the instance.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int | Expr, ...]
+
+    @property
+    def size(self) -> int | Expr:
+        total: int | Expr = 1
+        for extent in self.shape:
+            total = total * extent
+        return total
+
+
+@dataclass(frozen=True)
+class Param:
+    """A scalar input, read by `scalar.param(name, dtype)`."""
+
+    name: str
+    dtype: DType
+
+
+class Axis:
+    """A named range 0 <= var < extent. Extents may depend on sizes and on outer axes (Min)."""
+
+    __slots__ = ("name", "extent", "var")
+
+    def __init__(self, name: str, extent: int | Expr) -> None:
+        self.name, self.extent = name, extent
+        self.var = Var(name, 0, extent - 1, "axis")
+
+    def __repr__(self) -> str:
+        return f"{self.name}<{self.extent!r}"
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """dest[at] = value, where mask is true. `at` is an element offset (row-major for a Local)."""
+
+    dest: Buffer | Local
+    at: int | Expr
+    value: E
+    mask: E | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Every store for every point of `axes` (outermost first). No point reads another's store."""
+
+    axes: tuple[Axis, ...]
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceItem:
+    kind: str
+    value: E
+    dest: Buffer | Local
+    at: int | Expr
+    # Applied to the finished result before the store (an expression of `acc`); None: store it.
+    finish: E | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce:
+    """For every point of `axes`: fold each item's value over the flattened `over` axes."""
+
+    axes: tuple[Axis, ...]
+    over: tuple[Axis, ...]
+    items: tuple[ReduceItem, ...]
+    order: str = "canonical"
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """For every point of `axes`: dest[at] = inclusive left fold of value along `over`.
+
+    kind argmax/argmin: the (int64) position of the running extreme, the LATEST among equals
+    (PyTorch's cummax), NaN wins.
+    """
+
+    axes: tuple[Axis, ...]
+    over: Axis
+    kind: str
+    value: E
+    dest: Buffer | Local
+    at: int | Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Sort:
+    """Stable argsort of one row: dest[at(over)] = int64 position of the over-th smallest key.
+
+    descending: largest first, still stable. NaN sorts as the largest. -0.0 equals +0.0.
+    """
+
+    over: Axis
+    key: E
+    descending: bool
+    dest: Buffer
+    at: int | Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """Run `body` for axis = 0, 1, ... in order. Locals carry values between turns."""
+
+    axis: Axis
+    body: tuple[Statement, ...]
+
+
+Statement = Map | Reduce | Scan | Sort | Loop
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """One instance per point of `axes`."""
+
+    axes: tuple[Axis, ...]
+    body: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DotGrid:
+    """acc[batch, m, n] = sum over k of a(batch, m, k) * b(batch, k, n), then the stores.
+
+    `a` and `b` are expressions (prologue holes: loads through views, casts, elementwise) of dtype
+    `acc_dtype` or of a narrower one that is cast up exactly. `stores` (epilogue holes) use
+    `scalar.acc(acc_dtype)` and the axes batch, m, n. The backend owns the schedule.
+    """
+
+    batch: tuple[Axis, ...]
+    m: Axis
+    n: Axis
+    k: Axis
+    a: E
+    b: E
+    acc_dtype: DType
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ScatterGrid:
+    """dest rows updated by index: for u ascending, for w: dest[row(u)*stride + w] op= value(u, w).
+
+    `dest` holds the initial values already (an earlier grid copied them). `row` is an int64
+    expression of `update`'s axis, in range (checked). `width` is the contiguous inner extent.
+    """
+
+    update: Axis
+    width: Axis
+    rows: int | Expr
+    row: E
+    value: E
+    kind: str
+    dest: Buffer
+
+
+AnyGrid = Grid | DotGrid | ScatterGrid
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One kernel. `buffers` in the order of the pointers it gets, `params` of the scalars,
+    `sizes` of the ints (every free Var of kind size or offset)."""
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    params: tuple[Param, ...]
+    sizes: tuple[Var, ...]
+    grids: tuple[AnyGrid, ...]
+    # What `check_index` sites mean, for the error: site number -> text (op, user line).
+    sites: tuple[str, ...] = field(default=())

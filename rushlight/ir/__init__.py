@@ -1,0 +1,1 @@
+"""The graph and its tools. Names no op and no target."""

@@ -1,0 +1,184 @@
+"""Graph nodes: immutable, interned, single-result.
+
+A node is (op, src, attrs) with the shape and dtype that the op's record derives. Pure nodes are
+interned: building the same node twice gives the same object. Leaves that stand for memory
+(`buffer`) have identity. Where the node came from (user file:line) is not part of it; the
+recording keeps that.
+
+A node that has been computed *becomes a leaf*: its op turns into `buffer`, its sources are let
+go, and everything that refers to it now reads memory.
+
+This module names no op except the three leaves every graph needs:
+  buffer   a value in memory; `buffer` attribute holds the runtime's object
+  scalar   a number that is an input of the program (a Python float or int the user passed)
+  const    a number that is part of the meaning (written by a rule or a decomposition)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rushlight.base.dtypes import DType
+from rushlight.ir.symint import Expr, product
+
+if TYPE_CHECKING:
+    from rushlight.ir.opdef import OpDef
+
+Size = "int | Expr"
+
+
+class Node:
+    """One value of a graph. `attrs` is a tuple in the order of the record's attribute params.
+
+    shape: tuple of int or Expr. `op` is the op record (None for a leaf; see `leaf`).
+    `leaf` is "", "buffer", "scalar" or "const". For scalar and const, attrs == (value,).
+    """
+
+    __slots__ = ("op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "__weakref__")
+
+    op: OpDef | None
+    src: tuple[Node, ...]
+    attrs: tuple[Any, ...]
+    shape: tuple[int | Expr, ...]
+    dtype: DType
+    leaf: str
+    buffer: Any
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def numel(self) -> int | Expr:
+        if all(type(size) is int for size in self.shape):
+            return math.prod(self.shape)  # type: ignore[arg-type]
+        return product(self.shape)
+
+    @property
+    def name(self) -> str:
+        return self.leaf or self.op.name  # type: ignore[union-attr]
+
+    def attr(self, name: str) -> Any:
+        """An attribute by the name its record gives it."""
+        return self.attrs[self.op.attr_index[name]]  # type: ignore[union-attr]
+
+    def __repr__(self) -> str:
+        value = f" {self.attrs[0]!r}" if self.leaf in ("scalar", "const") else ""
+        return f"<{self.name}{value} {self.dtype.name}{list(self.shape)}>"
+
+    def become_leaf(self, buffer: Any) -> None:
+        """The value is in memory now: forget how it was computed."""
+        with _LOCK:
+            if not self.leaf:
+                _INTERNED.pop(self.key, None)
+            self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
+            self.buffer = buffer
+
+    # Arithmetic operators are installed by `rushlight.ops` (this module names no op).
+
+
+_LOCK = threading.RLock()
+_INTERNED: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+
+
+def make_node(
+    op: OpDef,
+    src: tuple[Node, ...],
+    attrs: tuple[Any, ...],
+    shape: tuple[int | Expr, ...],
+    dtype: DType,
+) -> Node:
+    """The node with this meaning; an existing one when there is one.
+
+    `shape` and `dtype` are the caller's (the record's rules have run); they are part of the key,
+    because a graph with symbolic sizes may give one op several shapes.
+    """
+    key = (op.name, tuple(map(id, src)), attrs, shape, dtype)
+    found = _INTERNED.get(key)
+    if found is not None and not found.leaf:
+        return found
+    node = Node.__new__(Node)
+    node.op, node.src, node.attrs, node.shape, node.dtype = op, src, attrs, shape, dtype
+    node.leaf, node.buffer, node.key = "", None, key
+    # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
+    with _LOCK:
+        other = _INTERNED.get(key)
+        if other is not None and not other.leaf:
+            return other
+        _INTERNED[key] = node
+    return node
+
+
+def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = None) -> Node:
+    node = Node.__new__(Node)
+    node.op, node.src, node.attrs, node.shape, node.dtype = None, (), attrs, shape, dtype
+    node.leaf, node.buffer, node.key = leaf, buffer, ()
+    return node
+
+
+def buffer_node(buffer: Any, shape: tuple[int | Expr, ...], dtype: DType) -> Node:
+    """A leaf that reads memory. Never interned: two buffers are two values."""
+    return _leaf("buffer", (), tuple(shape), dtype, buffer)
+
+
+def scalar_node(value: Any, dtype: DType) -> Node:
+    """A 0-dim program input holding a Python number (never a constant of a kernel)."""
+    return _leaf("scalar", (value,), (), dtype)
+
+
+_CONSTS: dict[tuple, Node] = {}
+
+
+def const_node(value: Any, dtype: DType) -> Node:
+    """A 0-dim constant that belongs to the meaning of a rule (interned by value and dtype)."""
+    value = _as_number(value, dtype)
+    bits = struct.pack("d", value) if isinstance(value, float) else value
+    key = (type(value).__name__, bits, dtype)
+    node = _CONSTS.get(key)
+    if node is None:
+        node = _CONSTS.setdefault(key, _leaf("const", (value,), (), dtype))
+    return node
+
+
+def _as_number(value: Any, dtype: DType) -> Any:
+    if dtype.kind == "bool":
+        return bool(value)
+    return float(value) if dtype.is_floating_point else int(value)
+
+
+def with_dtype(node: Node, dtype: DType) -> Node:
+    """A scalar or const leaf retyped: Python numbers take the dtype of what they meet."""
+    if node.dtype is dtype:
+        return node
+    value = node.attrs[0]
+    return scalar_node(value, dtype) if node.leaf == "scalar" else const_node(value, dtype)
+
+
+def topological(roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+    """Every node that the roots need, sources first, each once. Iterative (graphs are deep).
+
+    `stop(node)` true: the node is listed but not entered.
+    """
+    order: list[Node] = []
+    seen: set[int] = set()
+    for root in roots:
+        if id(root) in seen:
+            continue
+        stack: list[tuple[Node, int]] = [(root, 0)]
+        seen.add(id(root))
+        while stack:
+            node, position = stack.pop()
+            src = () if stop is not None and stop(node) else node.src
+            if position < len(src):
+                stack.append((node, position + 1))
+                child = src[position]
+                if id(child) not in seen:
+                    seen.add(id(child))
+                    stack.append((child, 0))
+            else:
+                order.append(node)
+    return order

@@ -1,0 +1,377 @@
+"""The op record: everything the project knows about an op, said once.
+
+An op is *primitive* (the compiler lowers it: it has a `scalar` body, or its `kind` is one of
+PRIMITIVE_KINDS) or *composite* (it has a `decompose`). Tensor methods, functional forms, autograd,
+the interpreter, lowering, docs and tests read the record.
+
+>>> from rushlight.ops import exp           # doctest: +SKIP
+>>> exp(node)                               # a Node in, a Node out
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.base.dtypes import DType, bool_, float64, int64
+from rushlight.ir.node import Node, const_node, make_node, scalar_node
+
+# What the compiler can lower besides `scalar` (elementwise) records.
+PRIMITIVE_KINDS = (
+    "movement",   # reshape permute expand slice flip pad cat unfold
+    "reduce",     # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin
+    "scan",       # cumsum cumprod cummax_index cummin_index ...
+    "gather",     # gather_nd
+    "scatter",    # scatter_nd
+    "dot",        # dot
+    "sort",       # argsort
+    "iota",       # iota
+    "random",     # random_bits
+    "host",       # runs on the host between segments (LAPACK, custom calls)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One parameter of an op, in the order of the public signature.
+
+    kind    "tensor"  an operand; optional=True allows None; variadic=True takes a list of tensors
+            "value"   a Python number given by the user: a scalar *source* of the node
+            "attr"    static and hashable: part of the meaning (a dim list, a flag, a dtype, a name)
+            "dim" / "dims"  an attr that is a dimension or a tuple of them (None stays None);
+                      `node()` makes it non-negative against the first tensor operand
+            "size" / "sizes"  an attr holding sizes: may become symbolic (an Expr)
+            "offset" / "offsets"  an attr holding ints that are program inputs from first sight
+                      (slice starts): always symbolic in a compiled program
+    """
+
+    name: str
+    kind: str = "tensor"
+    default: Any = inspect.Parameter.empty
+    optional: bool = False
+    variadic: bool = False
+
+    @property
+    def is_attr(self) -> bool:
+        return self.kind not in ("tensor", "value")
+
+
+def Arg(name: str, *, optional: bool = False, variadic: bool = False) -> Param:
+    return Param(name, "tensor", None if optional else inspect.Parameter.empty, optional, variadic)
+
+
+def Value(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "value", default)
+
+
+def Attr(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "attr", default)
+
+
+def Dim(name: str = "dim", default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "dim", default)
+
+
+def Dims(name: str = "dim", default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "dims", default)
+
+
+def Size(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "size", default)
+
+
+def Sizes(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "sizes", default)
+
+
+def Offset(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "offset", default)
+
+
+def Offsets(name: str, default: Any = inspect.Parameter.empty) -> Param:
+    return Param(name, "offsets", default)
+
+
+@dataclass(frozen=True, slots=True)
+class NotDifferentiable:
+    """`grad` of an op that has none, with the reason shown to a user who asks for it."""
+
+    reason: str
+
+
+class _FromDecomposition:
+    def __repr__(self) -> str:
+        return "FROM_DECOMPOSITION"
+
+
+FROM_DECOMPOSITION = _FromDecomposition()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The bound arguments of one call, as shape, dtype, decompose and grad rules see them.
+
+    src     tuple of Nodes: the tensor operands (None left out, lists flattened), then the values
+    named   parameter name -> Node | None | list of Nodes | attribute value
+    """
+
+    op: OpDef
+    src: tuple[Node, ...]
+    attrs: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.named[name]
+
+
+@dataclass(frozen=True, eq=False)
+class OpDef:
+    """One op. See the module docstring; fields are checked when the record is declared.
+
+    shape(call) -> tuple            dtype(call) -> DType
+    scalar      elementwise: function(*scalar expressions, **attrs) -> scalar expression
+                (rushlight.ir.scalar builds them), or the name of a scalar op
+    kind        "elementwise", one of PRIMITIVE_KINDS, or "composite" (derived)
+    decompose   function(*operands, **attrs) -> Node, written with other ops; parameter names are
+                the record's; operands are Nodes (or None); values arrive as scalar Nodes
+    compute_f32 composite: bfloat16/float16 operands are cast to float32, the result once back
+    grad        function whose parameter NAMES say what it reads (and so what is saved):
+                `g` the output's gradient, `out` the output, any operand or attribute by its name,
+                `meta` shapes/dtypes/needs without saving a value. Returns a tuple with one entry
+                per tensor operand (None = no gradient; missing tail = None). A gradient whose
+                shape is the broadcast one is summed to the operand's by the engine.
+    promote     how the public function unifies dtypes: "same" (default), "float" (ints become the
+                default float), "none"
+    torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
+    cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
+    reference   numpy meaning: function(*arrays, **attrs) -> array
+    """
+
+    name: str
+    doc: str
+    params: tuple[Param, ...]
+    shape: Callable[[Call], tuple]
+    dtype: Callable[[Call], DType]
+    kind: str
+    reference: Callable[..., Any] | None
+    grad: Any
+    scalar: Any = None
+    decompose: Callable[..., Node] | None = None
+    compute_f32: bool = True
+    torch: tuple[str, ...] = ()
+    promote: str = "same"
+    cheap: bool = False
+    samples: Callable[..., Any] | None = None
+    error_samples: tuple[Any, ...] = ()
+    tolerance: dict[str, float] = field(default_factory=dict)
+    check: Callable[[Call], None] | None = None
+    attr_index: dict[str, int] = field(init=False, default_factory=dict)
+    reads: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        names = [p.name for p in self.params if p.is_attr]
+        object.__setattr__(self, "attr_index", {name: i for i, name in enumerate(names)})
+        if callable(self.grad):
+            object.__setattr__(self, "reads", tuple(inspect.signature(self.grad).parameters))
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __reduce__(self) -> tuple:
+        return (find_op, (self.name,))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply to Nodes (gives a Node) or to Tensors (gives a Tensor, recorded for autograd)."""
+        for arg in args:
+            apply = getattr(type(arg), "__rushlight_apply__", None)
+            if apply is not None:
+                return apply(self, args, kwargs)
+            if type(arg) in (list, tuple) and arg:
+                apply = getattr(type(arg[0]), "__rushlight_apply__", None)
+                if apply is not None:
+                    return apply(self, args, kwargs)
+        return self.node(*args, **kwargs)
+
+    def node(self, *args: Any, **kwargs: Any) -> Node:
+        """Bind, check, infer shape and dtype, and give the (interned) node."""
+        call = self.bind(*args, **kwargs)
+        if self.check is not None:
+            self.check(call)
+        return make_node(self, call.src, call.attrs, self.shape(call), self.dtype(call))
+
+    def bind(self, *args: Any, **kwargs: Any) -> Call:
+        """Match arguments with params; Python numbers among operands become const nodes."""
+        if len(args) > len(self.params):
+            raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
+        named: dict[str, Any] = {}
+        for param, arg in zip(self.params, args, strict=False):
+            named[param.name] = arg
+        for param in self.params[len(args) :]:
+            if param.name in kwargs:
+                named[param.name] = kwargs.pop(param.name)
+            elif param.default is not inspect.Parameter.empty:
+                named[param.name] = param.default
+            else:
+                raise TypeError(f"{self.name}() missing argument '{param.name}'")
+        if kwargs:
+            raise TypeError(f"{self.name}() got an unexpected argument '{next(iter(kwargs))}'")
+        return self._finish(named)
+
+    def _finish(self, named: dict[str, Any]) -> Call:
+        first = _first_operand(self.params, named)
+        tensors: list[Node] = []
+        values: list[Node] = []
+        attrs: list[Any] = []
+        for param in self.params:
+            arg = named[param.name]
+            if param.kind == "tensor":
+                if param.variadic:
+                    arg = named[param.name] = list(arg)
+                    tensors.extend(arg)
+                elif arg is None:
+                    if not param.optional:
+                        raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor")
+                else:
+                    if not isinstance(arg, Node):
+                        arg = const_node(arg, first.dtype)  # type: ignore[union-attr]
+                    named[param.name] = arg
+                    tensors.append(arg)
+            elif param.kind == "value":
+                if not isinstance(arg, Node):
+                    arg = scalar_node(arg, _value_dtype(arg))
+                named[param.name] = arg
+                values.append(arg)
+            else:
+                arg = named[param.name] = _normal_attr(param, arg, first)
+                attrs.append(arg)
+        if any(p.optional for p in self.params):
+            # Which optional operands are there, so that `call_of` can name the sources again.
+            optional = [p.name for p in self.params if p.optional]
+            attrs.append(tuple(name for name in optional if named[name] is not None))
+        return Call(self, (*tensors, *values), tuple(attrs), named)
+
+    def call_of(self, node: Node) -> Call:
+        """The Call that built a node (its named arguments, from src and attrs)."""
+        named: dict[str, Any] = {}
+        sources = list(node.src)
+        values = [p for p in self.params if p.kind == "value"]
+        operands = sources[: len(sources) - len(values)]
+        for param, source in zip(values, sources[len(operands) :], strict=True):
+            named[param.name] = source
+        present = node.attrs[-1] if any(p.optional for p in self.params) else ()
+        position = 0
+        for param in self.params:
+            if param.kind != "tensor":
+                continue
+            if param.variadic:
+                fixed_after = sum(
+                    p.kind == "tensor" and not p.variadic
+                    for p in self.params[self.params.index(param) + 1 :]
+                )
+                count = len(operands) - position - fixed_after
+                named[param.name] = operands[position : position + count]
+                position += count
+            elif param.optional and param.name not in present:
+                named[param.name] = None
+            else:
+                named[param.name] = operands[position]
+                position += 1
+        for name, index in self.attr_index.items():
+            named[name] = node.attrs[index]
+        return Call(self, node.src, node.attrs, named)
+
+
+def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
+    for param in params:
+        if param.kind == "tensor":
+            arg = named[param.name]
+            for item in arg if param.variadic else (arg,):
+                if isinstance(item, Node) and item.leaf not in ("const", "scalar"):
+                    return item
+    for param in params:
+        if param.kind == "tensor" and isinstance(named[param.name], Node):
+            return named[param.name]
+    return None
+
+
+def _value_dtype(value: Any) -> DType:
+    return {bool: bool_, int: int64}.get(type(value), float64)
+
+
+def _normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
+    if param.kind == "dim" and arg is not None and first is not None:
+        return wrap_dim(arg, first.ndim)
+    if param.kind == "dims" and arg is not None and first is not None:
+        dims = (arg,) if isinstance(arg, int) else tuple(arg)
+        wrapped = tuple(wrap_dim(d, first.ndim) for d in dims)
+        if len(set(wrapped)) != len(wrapped):
+            twice = next(d for d in wrapped if wrapped.count(d) > 1)
+            raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+        return wrapped
+    if param.kind in ("sizes", "offsets") and arg is not None:
+        return tuple(arg)
+    return tuple(arg) if isinstance(arg, list) else arg
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A non-negative dimension; IndexError with PyTorch's text when out of range."""
+    low, high = (-1, 0) if ndim == 0 else (-ndim, ndim - 1)
+    if not low <= dim <= high:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+        )
+    return dim + max(ndim, 1) if dim < 0 else dim
+
+
+_OPS: dict[str, OpDef] = {}
+
+
+def find_op(name: str) -> OpDef:
+    return _OPS[name]
+
+
+def all_ops() -> dict[str, OpDef]:
+    """Every declared record by name, in order of declaration."""
+    return _OPS
+
+
+def op(
+    *,
+    name: str,
+    doc: str,
+    inputs: tuple[Param, ...],
+    shape: Callable[[Call], tuple],
+    dtype: Callable[[Call], DType],
+    grad: Any,
+    reference: Callable[..., Any] | None,
+    scalar: Any = None,
+    kind: str = "",
+    decompose: Callable[..., Node] | None = None,
+    **fields: Any,
+) -> OpDef:
+    """Declare an op. Exactly one of `scalar`, `kind` (a primitive kind) and `decompose`."""
+    given = [bool(scalar), bool(kind), bool(decompose)]
+    if sum(given) != 1:
+        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
+    if kind and kind not in PRIMITIVE_KINDS:
+        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+    if name in _OPS:
+        raise ValueError(f"op {name} is declared twice")
+    if not doc or reference is None:
+        raise ValueError(f"op {name}: doc and reference are required")
+    if not (callable(grad) or isinstance(grad, NotDifferentiable) or grad is FROM_DECOMPOSITION):
+        raise ValueError(f"op {name}: grad must be a rule, FROM_DECOMPOSITION or NotDifferentiable")
+    if grad is FROM_DECOMPOSITION and decompose is None:
+        raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
+    actual_kind = kind or ("elementwise" if scalar else "composite")
+    record = OpDef(
+        name, doc, tuple(inputs), shape, dtype, actual_kind, reference, grad, scalar, decompose,
+        **fields,
+    )
+    _OPS[name] = record
+    return record

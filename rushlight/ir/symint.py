@@ -1,0 +1,449 @@
+"""Symbolic integers: polynomials over atoms, used for sizes and for index maps.
+
+An `Expr` is a sum of integer multiples of products of atoms. An atom is a `Var` (a size, a loop
+axis, a dynamic offset, a loaded value), a `FloorDiv`, a `Mod`, a `Min` or a `Max` of expressions.
+A constant expression is always returned as a plain `int`, so `a * 2` may be an int or an Expr.
+Everything is immutable and hashable; equal polynomials are equal objects by `==`.
+
+Bounds drive the simplifier: a `Var` knows `lo` and `hi` (inclusive; an int, an Expr or None).
+
+>>> T = Var("T", lo=1); i = Var("i", lo=0, hi=T - 1); b = Var("b", lo=0)
+>>> floordiv(b * T + i, T), mod(b * T + i, T)
+(b, i)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from math import prod
+
+Int = "int | Expr"
+Monomial = tuple["Atom", ...]
+
+
+class Atom:
+    """A factor of a monomial. Subclasses set `key` (hashable identity) and `lo`, `hi`."""
+
+    __slots__ = ("key", "lo", "hi", "_hash")
+    key: tuple
+    lo: int | Expr | None
+    hi: int | Expr | None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Atom) and self.key == other.key)
+
+    def __lt__(self, other: Atom) -> bool:
+        return repr(self.key) < repr(other.key)
+
+
+class Expr:
+    """A polynomial with integer coefficients; never a constant (those are ints)."""
+
+    __slots__ = ("terms", "const", "_hash")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...], const: int) -> None:
+        self.terms = terms
+        self.const = const
+        self._hash = hash((terms, const))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Expr):
+            return False
+        return self._hash == other._hash and (self.terms, self.const) == (other.terms, other.const)
+
+    def __add__(self, other: int | Expr) -> int | Expr:
+        return add(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: int | Expr) -> int | Expr:
+        return mul(self, other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> int | Expr:
+        return mul(self, -1)
+
+    def __sub__(self, other: int | Expr) -> int | Expr:
+        return add(self, mul(other, -1))
+
+    def __rsub__(self, other: int | Expr) -> int | Expr:
+        return add(other, mul(self, -1))
+
+    def __floordiv__(self, other: int | Expr) -> int | Expr:
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: int | Expr) -> int | Expr:
+        return floordiv(other, self)
+
+    def __mod__(self, other: int | Expr) -> int | Expr:
+        return mod(self, other)
+
+    def __rmod__(self, other: int | Expr) -> int | Expr:
+        return mod(other, self)
+
+    def __repr__(self) -> str:
+        return text(self)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def atoms(self) -> Iterable[Atom]:
+        for monomial, _ in self.terms:
+            yield from monomial
+
+
+class Var(Expr):
+    """A named unknown. `kind`: "size", "axis", "offset" (a dynamic int) or "value" (see payload).
+
+    `payload` carries what a value stands for (a scalar expression of a tile program).
+    """
+
+    __slots__ = ("atom", "name", "kind", "payload")
+
+    def __init__(
+        self,
+        name: str,
+        lo: int | Expr | None = 0,
+        hi: int | Expr | None = None,
+        kind: str = "size",
+        payload: object = None,
+    ) -> None:
+        self.name, self.kind, self.payload = name, kind, payload
+        self.atom = VarAtom(name, lo, hi, self)
+        super().__init__((((self.atom,), 1),), 0)
+
+
+class VarAtom(Atom):
+    __slots__ = ("name", "var")
+
+    def __init__(self, name: str, lo: int | Expr | None, hi: int | Expr | None, var: Var) -> None:
+        self.name, self.lo, self.hi, self.var = name, lo, hi, var
+        self.key = ("var", name)
+        self._hash = hash(self.key)
+
+
+class OpAtom(Atom):
+    """floordiv, mod, min or max of two integer expressions."""
+
+    __slots__ = ("op", "a", "b")
+
+    def __init__(self, op: str, a: int | Expr, b: int | Expr) -> None:
+        self.op, self.a, self.b = op, a, b
+        self.key = (op, a, b)
+        self._hash = hash(self.key)
+        self.lo, self.hi = _atom_bounds(op, a, b)
+
+
+def _make(terms: Mapping[Monomial, int], const: int) -> int | Expr:
+    kept = tuple(
+        sorted(
+            ((m, c) for m, c in terms.items() if c != 0),
+            key=lambda term: (len(term[0]), repr([a.key for a in term[0]])),
+        )
+    )
+    return Expr(kept, const) if kept else const
+
+
+def _split(value: int | Expr) -> tuple[tuple[tuple[Monomial, int], ...], int]:
+    return (value.terms, value.const) if isinstance(value, Expr) else ((), int(value))
+
+
+def add(a: int | Expr, b: int | Expr) -> int | Expr:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return a + b
+    (ta, ca), (tb, cb) = _split(a), _split(b)
+    terms = dict(ta)
+    for monomial, coef in tb:
+        terms[monomial] = terms.get(monomial, 0) + coef
+    return _join_divmod(terms, ca + cb)
+
+
+def _join_divmod(terms: dict[Monomial, int], const: int) -> int | Expr:
+    """(x // d) * d * k + (x % d) * k  ->  x * k."""
+    for monomial, coef in terms.items():
+        for position, atom in enumerate(monomial):
+            if not (isinstance(atom, OpAtom) and atom.op == "mod"):
+                continue
+            rest = monomial[:position] + monomial[position + 1 :]
+            partner = mul(_make({(OpAtom("floordiv", atom.a, atom.b),): 1}, 0), atom.b)
+            partner = mul(partner, _make({rest: coef}, 0) if rest else coef)
+            if not isinstance(partner, Expr) or partner.const or len(partner.terms) != 1:
+                continue
+            (other, other_coef) = partner.terms[0]
+            if terms.get(other) == other_coef:
+                left = {m: c for m, c in terms.items() if m not in (monomial, other)}
+                whole = mul(atom.a, _make({rest: coef}, 0) if rest else coef)
+                return add(_join_divmod(left, const), whole)
+    return _make(terms, const)
+
+
+def mul(a: int | Expr, b: int | Expr) -> int | Expr:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return a * b
+    (ta, ca), (tb, cb) = _split(a), _split(b)
+    terms: dict[Monomial, int] = {}
+    for ma, xa in (*ta, ((), ca)):
+        for mb, xb in (*tb, ((), cb)):
+            if xa and xb and (ma or mb):
+                monomial = tuple(sorted(ma + mb)) if ma and mb else ma + mb
+                terms[monomial] = terms.get(monomial, 0) + xa * xb
+    return _make(terms, ca * cb)
+
+
+def _divide_term(monomial: Monomial, coef: int, d: int | Expr) -> tuple[Monomial, int] | None:
+    """monomial*coef / d when it divides exactly and d is a single term."""
+    if not isinstance(d, Expr):
+        return (monomial, coef // d) if coef % d == 0 else None
+    if d.const or len(d.terms) != 1:
+        return None
+    (dm, dc) = d.terms[0]
+    if coef % dc:
+        return None
+    left = list(monomial)
+    for atom in dm:
+        if atom not in left:
+            return None
+        left.remove(atom)
+    return tuple(left), coef // dc
+
+
+def _partition(a: int | Expr, d: int | Expr) -> tuple[int | Expr, int | Expr]:
+    """a = q * d + r with every term of a that d divides gone into q."""
+    terms, const = _split(a)
+    quotient: dict[Monomial, int] = {}
+    q_const = 0
+    rest: dict[Monomial, int] = {}
+    for monomial, coef in terms:
+        divided = _divide_term(monomial, coef, d)
+        if divided is None:
+            rest[monomial] = coef
+        elif divided[0]:
+            quotient[divided[0]] = quotient.get(divided[0], 0) + divided[1]
+        else:
+            q_const += divided[1]
+    if not isinstance(d, Expr):
+        q_const += const // d
+        const %= d
+    return _make(quotient, q_const), _make(rest, const)
+
+
+def floordiv(a: int | Expr, d: int | Expr) -> int | Expr:
+    """a // d for d > 0, simplified with the bounds of the variables."""
+    if not isinstance(a, Expr) and not isinstance(d, Expr):
+        return a // d
+    if d == 1:
+        return a
+    quotient, rest = _partition(a, d)
+    if is_nonnegative(rest) and is_less(rest, d):
+        return quotient
+    if isinstance(rest, Expr) and len(rest.terms) == 1 and rest.const == 0:
+        ((atom, *others), coef) = rest.terms[0]
+        if not others and coef == 1 and isinstance(atom, OpAtom) and atom.op == "floordiv":
+            return add(quotient, floordiv(atom.a, mul(atom.b, d)))
+    return add(quotient, _make({(OpAtom("floordiv", rest, d),): 1}, 0))
+
+
+def mod(a: int | Expr, d: int | Expr) -> int | Expr:
+    """a % d for d > 0, simplified with the bounds of the variables."""
+    if not isinstance(a, Expr) and not isinstance(d, Expr):
+        return a % d
+    if d == 1:
+        return 0
+    _, rest = _partition(a, d)
+    if is_nonnegative(rest) and is_less(rest, d):
+        return rest
+    return _make({(OpAtom("mod", rest, d),): 1}, 0)
+
+
+def minimum(a: int | Expr, b: int | Expr) -> int | Expr:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return min(a, b)
+    if is_nonnegative(add(b, mul(a, -1))):
+        return a
+    if is_nonnegative(add(a, mul(b, -1))):
+        return b
+    return _make({(OpAtom("min", a, b),): 1}, 0)
+
+
+def maximum(a: int | Expr, b: int | Expr) -> int | Expr:
+    if not isinstance(a, Expr) and not isinstance(b, Expr):
+        return max(a, b)
+    if is_nonnegative(add(b, mul(a, -1))):
+        return b
+    if is_nonnegative(add(a, mul(b, -1))):
+        return a
+    return _make({(OpAtom("max", a, b),): 1}, 0)
+
+
+def ceildiv(a: int | Expr, d: int | Expr) -> int | Expr:
+    return floordiv(add(a, add(d, -1)), d)
+
+
+def product(values: Iterable[int | Expr]) -> int | Expr:
+    result: int | Expr = 1
+    for value in values:
+        result = mul(result, value)
+    return result
+
+
+def _atom_bounds(op: str, a: int | Expr, b: int | Expr) -> tuple[int | Expr | None, int | Expr | None]:
+    if op == "mod":
+        return 0, add(b, -1)
+    if op == "floordiv":
+        low = 0 if is_nonnegative(a) else None
+        high = upper(a)
+        return low, (high // b if isinstance(high, int) and isinstance(b, int) else high)
+    if op == "min":
+        return (0 if is_nonnegative(a) and is_nonnegative(b) else None), (
+            a if isinstance(a, int) else b
+        )
+    return (0 if is_nonnegative(a) or is_nonnegative(b) else None), None
+
+
+def upper(value: int | Expr) -> int | Expr | None:
+    """An upper bound in which axis and div/mod atoms are replaced by their own, or None."""
+    if not isinstance(value, Expr):
+        return value
+    result: int | Expr = value.const
+    for monomial, coef in value.terms:
+        factors: list[int | Expr] = []
+        for atom in monomial:
+            bound = atom.hi if coef > 0 else atom.lo
+            is_size = isinstance(atom, VarAtom) and atom.var.kind == "size"
+            if is_size:
+                bound = atom.var
+            elif bound is None or (atom.lo is None or not is_nonnegative(atom.lo)):
+                return None
+            factors.append(bound)  # type: ignore[arg-type]
+        result = add(result, mul(coef, product(factors)))
+    return result
+
+
+def is_nonnegative(value: int | Expr) -> bool:
+    """True when value >= 0 can be proved; False means "not known"."""
+    if not isinstance(value, Expr):
+        return value >= 0
+    low = upper(mul(value, -1))
+    if low is None:
+        return False
+    return _is_nonnegative_in_sizes(mul(low, -1))
+
+
+def _is_nonnegative_in_sizes(value: int | Expr) -> bool:
+    """Shift every atom to its lower bound: all coefficients >= 0 then proves it."""
+    if not isinstance(value, Expr):
+        return value >= 0
+    shifted: int | Expr = value.const
+    for monomial, coef in value.terms:
+        part: int | Expr = coef
+        for atom in monomial:
+            low = atom.lo if isinstance(atom.lo, int) else 0
+            if atom.lo is None:
+                return False
+            part = mul(part, add(_make({(atom,): 1}, 0), low))
+        shifted = add(shifted, part)
+    terms, const = _split(shifted)
+    return const >= 0 and all(coef >= 0 for _, coef in terms)
+
+
+def is_less(a: int | Expr, b: int | Expr) -> bool:
+    """True when a < b can be proved."""
+    high = upper(a)
+    if high is None:
+        return False
+    return _is_nonnegative_in_sizes(add(add(b, mul(high, -1)), -1))
+
+
+def substitute(value: int | Expr, mapping: Mapping[str, int | Expr]) -> int | Expr:
+    """Replace variables by name; the result is simplified again."""
+    if not isinstance(value, Expr):
+        return value
+    result: int | Expr = value.const
+    for monomial, coef in value.terms:
+        part: int | Expr = coef
+        for atom in monomial:
+            part = mul(part, _substitute_atom(atom, mapping))
+        result = add(result, part)
+    return result
+
+
+def _substitute_atom(atom: Atom, mapping: Mapping[str, int | Expr]) -> int | Expr:
+    if isinstance(atom, VarAtom):
+        return mapping.get(atom.name, atom.var)
+    assert isinstance(atom, OpAtom)
+    build = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.op]
+    return build(substitute(atom.a, mapping), substitute(atom.b, mapping))
+
+
+def variables(value: int | Expr) -> dict[str, Var]:
+    """Every variable in an expression, by name, in order of appearance."""
+    found: dict[str, Var] = {}
+    if isinstance(value, Expr):
+        for atom in value.atoms():
+            if isinstance(atom, VarAtom):
+                found.setdefault(atom.name, atom.var)
+            else:
+                assert isinstance(atom, OpAtom)
+                found.update(variables(atom.a))
+                found.update(variables(atom.b))
+    return found
+
+
+def evaluate(value: int | Expr, env: Mapping[str, int]) -> int:
+    """The number an expression has when every variable has one."""
+    if not isinstance(value, Expr):
+        return value
+    return value.const + sum(
+        coef * prod(_evaluate_atom(atom, env) for atom in monomial)
+        for monomial, coef in value.terms
+    )
+
+
+_EVALUATE: dict[str, Callable[[int, int], int]] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "min": min,
+    "max": max,
+}
+
+
+def _evaluate_atom(atom: Atom, env: Mapping[str, int]) -> int:
+    if isinstance(atom, VarAtom):
+        return env[atom.name]
+    assert isinstance(atom, OpAtom)
+    return _EVALUATE[atom.op](evaluate(atom.a, env), evaluate(atom.b, env))
+
+
+def text(value: int | Expr) -> str:
+    """Readable form; unambiguous, so it may serve as part of a cache key."""
+    if not isinstance(value, Expr):
+        return str(value)
+    parts = []
+    for monomial, coef in value.terms:
+        factors = [_atom_text(atom) for atom in monomial]
+        if coef != 1:
+            factors.insert(0, str(coef))
+        parts.append("*".join(factors))
+    if value.const:
+        parts.append(str(value.const))
+    joined = " + ".join(parts)
+    return joined if len(parts) == 1 else f"({joined})"
+
+
+def _atom_text(atom: Atom) -> str:
+    if isinstance(atom, VarAtom):
+        return atom.name
+    assert isinstance(atom, OpAtom)
+    if atom.op in ("min", "max"):
+        return f"{atom.op}({text(atom.a)}, {text(atom.b)})"
+    symbol = {"floordiv": "//", "mod": "%"}[atom.op]
+    return f"({text(atom.a)} {symbol} {text(atom.b)})"
