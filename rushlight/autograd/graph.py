@@ -114,7 +114,7 @@ def operand_grads(
             return [None] * len(src)
         raise RuntimeError(f"derivative for {record.name} is not implemented: {rule.reason}")
     call = record.call_of(SimpleNamespace(src=tuple(src), attrs=attrs))  # type: ignore[arg-type]
-    names, owners = operand_names(record, call)
+    names = operand_names(record, call)
     needed_names = {names[i] for i, need in enumerate(needs) if need and i < len(names)}
     arguments: dict[str, Any] = {}
     for name in record.reads:
@@ -134,31 +134,34 @@ def operand_grads(
     return result
 
 
-def operand_names(record: OpDef, call: Call) -> tuple[list[str], None]:
+def operand_names(record: OpDef, call: Call) -> list[str]:
     """The parameter name of each tensor source."""
     names: list[str] = []
     for param in record.params:
         if param.kind == "tensor":
             arg = call.named[param.name]
             names.extend([param.name] * (len(arg) if param.variadic else arg is not None))
-    return names, None
+    return names
 
 
 def _flat(record: OpDef, call: Call, grads: Any) -> list[Node | None]:
     """Per parameter -> per source: lists of a variadic operand opened, absent operands left out."""
     grads = grads if isinstance(grads, tuple) else (grads,)
     flat: list[Node | None] = []
-    position = 0
+    waiting = list(grads)
     for param in record.params:
         if param.kind != "tensor":
             continue
-        grad = grads[position] if position < len(grads) else None
-        position += 1
         arg = call.named[param.name]
-        if param.variadic:
-            flat.extend(grad if grad is not None else [None] * len(arg))
-        elif arg is not None:
-            flat.append(grad)
+        if not param.variadic:
+            grad = waiting.pop(0) if waiting else None
+            if arg is not None:
+                flat.append(grad)
+        elif waiting and isinstance(waiting[0], list | tuple):
+            flat.extend(waiting.pop(0))
+        else:  # one entry per tensor of the list
+            flat.extend((waiting + [None] * len(arg))[: len(arg)])
+            waiting = waiting[len(arg) :]
     return flat
 
 
@@ -203,7 +206,9 @@ def decompose(record: OpDef, attrs: tuple, src: Sequence[Node]) -> Node:
     if record.compute_f32:
         src = [_widen(node) for node in src]
     call = record.call_of(SimpleNamespace(src=tuple(src), attrs=attrs))  # type: ignore[arg-type]
-    out = record.decompose(**call.named)  # type: ignore[misc]
+    operands = [call.named[p.name] for p in record.params if not p.is_attr]
+    named = {p.name: call.named[p.name] for p in record.params if p.is_attr}
+    out = record.decompose(*operands, **named)  # type: ignore[misc]
     return out if out.dtype is dtype else ops.cast.node(out, dtype)
 
 

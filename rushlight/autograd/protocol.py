@@ -5,6 +5,7 @@ value(tensor)          its current Node
 attach(tensor, fn, nr) make the tensor output `nr` of a gradient function
 hold(node)             a registered holder (`.node`) of a value that backward will read
 accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does
+finish()               compute what is pending (the end of backward is a flush point)
 edge(tensor)           (gradient function, output number) or None when no gradient is needed
 """
 
@@ -26,10 +27,11 @@ class Protocol:
     accumulate: Callable[[Any, Any], None]
     edge: Callable[[Any], Any]
     is_tensor: Callable[[Any], bool]
+    finish: Callable[[], None]
 
 
 def _missing(*_: Any) -> Any:
     raise RuntimeError("autograd is used before rushlight.tensors has registered its Tensor class")
 
 
-TENSORS = Protocol(*[_missing] * 7)
+TENSORS = Protocol(*[_missing] * 8)

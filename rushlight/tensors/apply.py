@@ -53,6 +53,8 @@ class Plan:
         self.reads = frozenset(self.names if all_saved else record.reads)
         self.reads_out = "out" in record.reads
         self.label = label_of(record.name)
+        self.promotes = record.promote != "none" and record.kind in ("elementwise", "composite")
+        self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
@@ -84,6 +86,8 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+# Operands that keep their own dtype beside the promoted ones.
+NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 
 
 def plan_of(record: OpDef) -> Plan:
@@ -105,13 +109,16 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         attrs: tuple = ()
     else:
         operands, owners, values, attrs = _split(plan, args)
-    dtype = common_dtype(record, operands) if record.promote != "none" else None
-    src = [
-        _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
-        else arg._value() if dtype is None or arg._dtype is dtype
-        else ops.cast.node(arg._value(), dtype)
-        for arg in operands
-    ]  # fmt: skip
+    if plan.apart:
+        src = _nodes_apart(record, plan, operands, owners)
+    else:
+        dtype = common_dtype(record, operands) if plan.promotes else None
+        src = [
+            _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            else arg._value() if dtype is None or arg._dtype is dtype
+            else ops.cast.node(arg._value(), dtype)
+            for arg in operands
+        ]  # fmt: skip
     src.extend(values)
     likes = tuple([(n.shape, n.dtype) for n in src])
     found = None
@@ -130,6 +137,23 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         EAGER.wanted = False
         flush((node,))
     return out
+
+
+def _nodes_apart(
+    record: OpDef, plan: Plan, operands: Sequence[Any], owners: Sequence[str]
+) -> list[Node]:
+    """Nodes of the operands when masks or indices are among them."""
+    joined = [a for a, name in zip(operands, owners, strict=False) if name not in NOT_PROMOTED]
+    dtype = common_dtype(record, joined) if plan.promotes else None
+    src = []
+    for arg, name in zip(operands, owners, strict=False):
+        if not isinstance(arg, Tensor):
+            src.append(_number(arg, dtype, operands))
+        elif name in NOT_PROMOTED or dtype is None or arg._dtype is dtype:
+            src.append(arg._value())
+        else:
+            src.append(ops.cast.node(arg._value(), dtype))
+    return src
 
 
 def _split(plan: Plan, args: tuple) -> tuple[list[Any], list[str], list[Node], tuple]:

@@ -1,7 +1,7 @@
 """Storage: the memory cell that views share. It holds the current functional value.
 
-In: nodes of the base shape (row-major). Out: nodes to read. Always true: every change of the value
-goes through `replace`; a *foreign* storage (memory that numpy or DLPack sees) is written before
+In: nodes of the base shape (row-major). Out: nodes to read. Always true: every change of the
+value goes through `replace`; a *foreign* storage (memory that numpy or DLPack sees) is written before
 `replace` returns, and a reader gets a snapshot of that memory, taken when the op is recorded.
 Snapshots, not evaluation, because a flush there would cut a program at a place that data loading
 moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluated at once.
@@ -45,7 +45,10 @@ class Storage(Ref):
     __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
-        super().__init__(node)
+        if node.leaf:  # nothing is pending: a flush need not know this cell yet
+            self.node, self.saved, self.serial = node, False, -1
+        else:
+            super().__init__(node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
@@ -53,21 +56,23 @@ class Storage(Ref):
 
     def replace(self, node: Node) -> None:
         """Give the cell a new value (same shape and dtype)."""
-        if self.foreign is None:
-            self.node = own(node)
-            return
-        self.foreign[...] = read(node).reshape(self.foreign.shape)
+        if self.foreign is not None:
+            self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+        elif self.serial < 0 and not node.leaf:
+            super().__init__(node)
+        else:
+            self.node = node
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""
-        return self.foreign if self.foreign is not None else read(self.node)
+        return self.foreign if self.foreign is not None else value_of(self.node)
 
     def expose(self) -> np.ndarray:
         """The memory, from now on visible outside."""
         if self.foreign is None:
             shape, dtype = self.node.shape, self.node.dtype
             # A copy: other nodes may refer to the computed buffer, whose value never changes.
-            array = read(self.node).copy()
+            array = value_of(self.node).copy()
             flush()  # nothing pending may read the cell's memory later
             self.adopt(array, dtype, shape)
         return self.foreign  # type: ignore[return-value]
@@ -84,11 +89,11 @@ class Storage(Ref):
         return data_node(window, self.node.dtype)
 
 
-def own(node: Node) -> Node:
-    """A number leaf becomes memory: a storage's value is computed in place, a leaf is shared."""
+def value_of(node: Node) -> np.ndarray:
+    """The value as an array, computed if pending. A number leaf is shared, so it stays a leaf."""
     if node.leaf in ("const", "scalar"):
-        return data_node(np.asarray(node.attrs[0]).astype(node.dtype.np), node.dtype)
-    return node
+        return np.asarray(node.attrs[0]).astype(node.dtype.np)
+    return read(node)
 
 
 def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:

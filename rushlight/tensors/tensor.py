@@ -19,7 +19,7 @@ from rushlight.engine.live import Ref
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.size import Size, is_row_major, row_major
-from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage, own
+from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
 
 
@@ -221,9 +221,7 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         if requires_grad and self._dtype.kind != "float":
             raise RuntimeError(
-                "only Tensors of floating point dtype can require gradients"
-                if False
-                else "Only Tensors of floating point and complex dtype can require gradients"
+                "Only Tensors of floating point and complex dtype can require gradients"
             )
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
@@ -415,9 +413,7 @@ def _share(made: Tensor, data: Tensor) -> None:
 def new_tensor(node: Node) -> Tensor:
     """A tensor with a storage of its own."""
     made = object.__new__(Tensor)
-    made._storage = made._counter = Storage(
-        node if not node.leaf else own(node), STATE.inference
-    )
+    made._storage = made._counter = Storage(node, STATE.inference)
     made._shape, made._dtype = node.shape, node.dtype
     made._view = made._node = made._seen = made._grad = None
     return made
@@ -443,8 +439,6 @@ def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
     base = tensor if parent is None else parent.base
-    if base is None:
-        base = None  # a view of a detached view has no history to follow
     made = object.__new__(Tensor)
     _share(made, tensor)
     made._shape = shape
