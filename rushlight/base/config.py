@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 Value = bool | int | str
 Parse = Callable[[str], Value]
@@ -116,7 +117,7 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("debug", "DEBUG", _whole_number(0, 6), 0,
-            "1 programs run, 2 with sizes and speed, 3 decisions, 4 source, 5 IR diffs, 6 rewrites."),
+            "1 programs run, 2 their speed, 3 decisions, 4 source, 5 IR diffs, 6 rewrites."),
     Setting("dump", "DUMP", FOLDER, "",
             "Folder for the text of every stage of every program; empty: no dump."),
     Setting("only", "ONLY", TEXT, "",
@@ -157,6 +158,9 @@ def _require_setting(field: str) -> Setting:
         raise SettingError(f"there is no setting {field!r}; the settings are: {known}") from None
 
 
+NO_OVERRIDES: Mapping[str, Value] = MappingProxyType({})
+
+
 class Config:
     """The settings as attributes. Reading is cheap: the environment is parsed once."""
 
@@ -177,7 +181,9 @@ class Config:
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
-        self._overrides: ContextVar[dict[str, Value]] = ContextVar("overrides", default={})
+        self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
+            "overrides", default=NO_OVERRIDES
+        )
 
     def __getattr__(self, field: str) -> Value:
         if field.startswith("__"):
