@@ -32,6 +32,13 @@ F = torch.nn.functional
 # ------------------------------------------------------------------------------------------- model
 
 
+def rotate(x, turns):
+    """Turn the pairs (x[i], x[i + D/2]) by their position: then q . k depends on the distance."""
+    cos, sin = turns
+    first, second = x.chunk(2, dim=-1)
+    return x * cos + torch.cat((-second, first), dim=-1) * sin
+
+
 class Attention(torch.nn.Module):
     """Causal self-attention. With a cache it reads one position and attends to the ones before."""
 
@@ -42,12 +49,13 @@ class Attention(torch.nn.Module):
         self.proj = torch.nn.Linear(width, width)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x, cache=None, pos: int = 0):
+    def forward(self, x, turns, cache=None, pos: int = 0):
         b, t, c = x.shape
         q, k, v = self.qkv(x).split(c, dim=2)
         q, k, v = (
             part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in (q, k, v)
         )  # each BHTD
+        q, k = rotate(q, turns), rotate(k, turns)
         if cache is None:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
@@ -70,8 +78,8 @@ class Block(torch.nn.Module):
         self.contract = torch.nn.Linear(4 * width, width)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x, cache=None, pos: int = 0):
-        x = x + self.attention(self.norm_1(x), cache, pos)
+    def forward(self, x, turns, cache=None, pos: int = 0):
+        x = x + self.attention(self.norm_1(x), turns, cache, pos)
         return x + self.dropout(self.contract(F.gelu(self.expand(self.norm_2(x)))))
 
 
@@ -82,23 +90,33 @@ class GPT(torch.nn.Module):
         super().__init__()
         self.block, self.heads, self.width = block, heads, width
         self.characters = torch.nn.Embedding(vocab, width)
-        self.positions = torch.nn.Embedding(block, width)
         self.blocks = torch.nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
         self.norm = torch.nn.LayerNorm(width)
         self.head = torch.nn.Linear(width, vocab, bias=False)
+        self.init_weights(layers)
+
+        depth = width // heads
+        rates = 100.0 ** (-torch.arange(0, depth, 2) / depth)
+        angles = torch.arange(block).unsqueeze(1) * torch.cat((rates, rates))
+        self.register_buffer("cos", angles.cos(), persistent=False)  # TD
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def init_weights(self, layers: int) -> None:
         for name, p in self.named_parameters():
             if p.dim() == 2:
                 # The two layers that write to the residual stream start smaller, so that its
                 # variance does not grow with depth.
                 writes = name.endswith(("proj.weight", "contract.weight"))
-                torch.nn.init.normal_(p, std=0.02 / math.sqrt(2 * layers) if writes else 0.02)
+                torch.nn.init.normal_(p, std=0.02 / math.sqrt(2 * layers) if writes else 0.1)
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(p)
 
     def forward(self, tokens, caches=None, pos: int = 0):
-        x = self.characters(tokens) + self.positions.weight[pos : pos + tokens.shape[1]]
+        end = pos + tokens.shape[1]
+        turns = self.cos[pos:end], self.sin[pos:end]
+        x = self.characters(tokens)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if caches is None else caches[i], pos)
+            x = block(x, turns, None if caches is None else caches[i], pos)
         return self.head(self.norm(x))
 
     def new_caches(self, batch: int = 1):
@@ -420,7 +438,7 @@ def _svg(losses: list[float], levels: dict[str, float]) -> str:
 def parse(argv: list[str] | None):
     parser = argparse.ArgumentParser(description="Train a small GPT and let it write.")
     add = parser.add_argument
-    add("--steps", type=int, default=600, help="updates in all")
+    add("--steps", type=int, default=400, help="updates in all")
     add("--batch", type=int, default=16, help="windows per update")
     add("--block", type=int, default=128, help="characters per window")
     add("--layers", type=int, default=5)
@@ -458,8 +476,9 @@ def resumed_args(args, saved: dict):
     return args
 
 
-def report(trainer: Trainer, out: Path, corpus: Corpus) -> dict[str, float]:
+def report(trainer: Trainer) -> dict[str, float]:
     """Validation losses of the model and of the count models, printed side by side."""
+    corpus = trainer.corpus
     vocab = len(corpus.chars)
     levels = {"GPT": trainer.validate()}
     for n in (3, 4):
@@ -503,7 +522,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         return 130
     print(f"trained to step {args.steps} in {seconds:.1f} s; last loss {trainer.losses[-1]:.4f}")
-    levels = report(trainer, out, corpus)
+    levels = report(trainer)
 
     # The model that writes is the one that was saved, read back from the file.
     loaded = torch.load(checkpoint)
