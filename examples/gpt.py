@@ -342,26 +342,27 @@ def train(trainer: Trainer, checkpoint: Path, stop: StopRequest) -> float:
 def sample(model: GPT, corpus: Corpus, prompt: str, length: int, temperature: float, show) -> str:
     """Write `length` characters after `prompt`, one position at a time through the cache.
 
-    Prompt and text go the same way, so all lengths share one program. When the cache is full, it
-    is filled again with the newer half of the text.
+    Every position goes the same way, so all lengths share one program: it also draws a character
+    where the text already has one, and that draw is not used. When the cache is full, it is filled
+    again with the newer half of its text.
     """
     code_of = {c: i for i, c in enumerate(corpus.chars)}
     text = [code_of[c] for c in prompt if c in code_of] or [0]
-    prompt_length = len(text)
+    end = len(text) + length
     model.eval()
     with torch.no_grad():
-        caches, pos, start = model.new_caches(), 0, 0
-        while len(text) < prompt_length + length:
+        caches, start, pos = model.new_caches(), 0, 0
+        while len(text) < end:
             if pos == model.block:
                 start, pos = start + model.block - model.block // 2, 0
             logits = model(torch.tensor([[text[start + pos]]]), caches, pos)
+            drawn = torch.multinomial(F.softmax(logits[0, -1] / temperature, dim=-1), 1).item()
             pos += 1
             if start + pos == len(text):
-                p = F.softmax(logits[0, -1] / temperature, dim=-1)
-                text.append(torch.multinomial(p, 1).item())
-                show(corpus.chars[text[-1]])
+                text.append(drawn)
+                show(corpus.chars[drawn])
     model.train()
-    return corpus.decode(text[prompt_length:])
+    return corpus.decode(text[end - length :])
 
 
 # ------------------------------------------------------------------------------------------ curves

@@ -9,13 +9,17 @@ TITLE = "import in a new process, interpreter start included"
 
 
 def cases():
-    return {"framework": {"alone": False}, "numpy alone": {"alone": True}}
+    return {
+        "framework": {"statement": "import {name}"},
+        "framework, first sum": {"statement": "import {name} as t; t.ones(3).sum().item()"},
+        "numpy alone": {"statement": "import numpy"},
+    }
 
 
-def build(torch, alone):
-    statement = f"import {'numpy' if alone else torch.__name__}"
+def build(torch, statement):
+    command = [sys.executable, "-c", statement.format(name=torch.__name__)]
 
     def run():
-        subprocess.run([sys.executable, "-c", statement], check=True)
+        subprocess.run(command, check=True, capture_output=True)
 
     return Case(run, in_child=True)
