@@ -1,4 +1,4 @@
-"""The GPT example trains, stops, goes on to the same bits, and writes the same text with a cache."""
+"""The GPT example trains, resumes to the same bits, and writes the same text with a cache."""
 
 import json
 import os
