@@ -19,6 +19,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
+def quantity(value: float) -> str:
+    """Three digits, with a letter for thousands and millions."""
+    for letter, scale, least in (("M", 1e6, 1e6), ("k", 1e3, 1e4)):
+        if value >= least:
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
 def ratio(results) -> float | None:
     """How many times as fast Rushlight is; below one it is slower."""
     ours, theirs = results.get("rushlight"), results.get("torch")
@@ -33,7 +41,7 @@ def rate(measured) -> str:
     parts = []
     for what, amount in measured.work.items():
         unit, scale = UNITS.get(what, (f"{what}s/s", 1.0))
-        parts.append(f"{amount / measured.median_s / scale:,.0f} {unit}")
+        parts.append(f"{quantity(amount / measured.median_s / scale)} {unit}")
     return ", ".join(parts)
 
 

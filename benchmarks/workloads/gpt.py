@@ -41,13 +41,15 @@ def build_gpt(torch, vocab=4096, block=256, layers=4, heads=8, width=256):
 
 
 def fill_weights(torch, model, seed=0):
-    """Small normal weights from numpy; biases zero, norms one."""
+    """Small normal weights from numpy and zero biases; the weights of norms stay one."""
     rng = np.random.default_rng(seed)
     with torch.no_grad():
-        for p in model.parameters():
+        for name, p in model.named_parameters():
             if p.dim() >= 2:
                 values = rng.standard_normal(tuple(p.shape), dtype=np.float32) * 0.02
                 p.copy_(torch.from_numpy(values))
+            elif name.endswith("bias"):
+                p.zero_()
 
 
 def build_step(torch, model, batch=8, block=256, vocab=4096):
@@ -70,6 +72,6 @@ def build_step(torch, model, batch=8, block=256, vocab=4096):
 
 def step_flop(model, batch, block):
     """Six per weight and token; attention adds about a tenth at this size."""
-    weights = sum(p.numel() for name, p in model.named_parameters() if "positions" not in name)
-    tokens_weights = next(p.numel() for n, p in model.named_parameters() if n == "tokens.weight")
-    return 6.0 * (weights - tokens_weights) * batch * block
+    looked_up = ("tokens.weight", "positions.weight")
+    weights = sum(p.numel() for name, p in model.named_parameters() if name not in looked_up)
+    return 6.0 * weights * batch * block
