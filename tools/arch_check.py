@@ -1,4 +1,4 @@
-"""Check the architecture of rushlight/ on the syntax tree: who may import whom, and a few habits.
+"""Check the architecture of rushlight/ on the syntax tree: who may import whom, and some habits.
 
     python tools/arch_check.py            # exit 1 and one line FILE:LINE: message per violation
     python tools/arch_check.py --sizes    # also list files and functions above the usual sizes
@@ -8,7 +8,7 @@ The rules, each one function below:
 * `imports`         the arrows of `ARROWS`, also under TYPE_CHECKING; sibling backends stay apart
 * `inner_imports`   none inside a function, except third-party packages in a file `*_impl.py` and
                     what a module's own `__getattr__` defers
-* `public_api`      nn, optim, losses, utils and serialization use `import rushlight` and themselves
+                    nn, optim, losses, utils and serialization use `import rushlight` and themselves
 * `backend_names`   no comparison with the name of a backend outside rushlight/backends
 * `environment`     only base/config.py reads the environment
 * `numpy_compute`   no arithmetic by numpy where the compiler's own kernels must do it
@@ -46,7 +46,7 @@ ARROWS: dict[str, set[str]] = {
     "backends/registry": _CORE | {"compiler", "runtime"},
     "backends": _CORE | {"compiler", "runtime", "backends/registry"},
     "engine": _CORE | {"compiler", "runtime", "backends/registry"},
-    "tensors": _CORE | {"autograd", "engine"},
+    "tensors": _CORE | {"autograd", "engine", "runtime"},
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
     "nn": _PUBLIC,
@@ -193,7 +193,6 @@ class Checker:
         rules = (
             self.imports,
             self.inner_imports,
-            self.public_api,
             self.backend_names,
             self.environment,
             self.numpy_compute,
@@ -222,8 +221,10 @@ class Checker:
                 continue
             target = self._target_part(parts)
             if target not in allowed:
+                public = ARROWS[source.part] is _PUBLIC
+                hint = "; it uses only `import rushlight as torch`" if public else ""
                 yield source.finding(
-                    imp.line, f"{source.part} may not import {imp.module} (part {target})"
+                    imp.line, f"{source.part} may not import {imp.module} (part {target}){hint}"
                 )
             elif source.part == target == "backends":
                 yield from self._sibling_backends(source, imp, parts)
@@ -248,17 +249,6 @@ class Checker:
                     imp.line,
                     f"import of {imp.module} inside a function; only *_impl.py files may defer"
                     " third-party packages",
-                )
-
-    def public_api(self, source: Source) -> Iterator[Finding]:
-        if ARROWS.get(source.part) is not _PUBLIC:
-            return
-        for imp in source.imports:
-            parts = _module_parts(imp.module)
-            own = parts is not None and parts[:1] == (source.part,)
-            if parts and not own and self._target_part(parts) != PACKAGE:
-                yield source.finding(
-                    imp.line, f"{source.part} uses only the public API: `import rushlight as torch`"
                 )
 
     def backend_names(self, source: Source) -> Iterator[Finding]:

@@ -155,10 +155,22 @@ def _examine_backend(name: str) -> Line:
         found = manifest.find()
     except Exception as error:
         return Line(missing, name, _reason(error))
-    if found is None or type(found).__name__ == "Missing":
-        return Line(missing, name, f"not here: {getattr(found, 'reason', found)}")
-    chosen = ", the device 'cpu' uses it" if name == config.backend else ""
-    return Line("ok", name, f"{getattr(found, 'description', found)}{chosen}")
+    # A backend that is not there answers with a reason instead of its capabilities.
+    if hasattr(found, "reason"):
+        fix = f" ({found.fix})" if getattr(found, "fix", "") else ""
+        return Line(missing, name, f"not here: {found.reason}{fix}")
+    return Line(
+        "ok", name, _describe(found) + (", the CPU uses it" if missing == "problem" else "")
+    )
+
+
+def _describe(caps: Any) -> str:
+    """The capabilities that say most about a target."""
+    parts = [str(getattr(caps, "name", caps))]
+    for field, form in (("vector_bytes", "vectors of {} bytes"), ("threads", "{} threads")):
+        if hasattr(caps, field):
+            parts.append(form.format(getattr(caps, field)))
+    return ", ".join(parts)
 
 
 def examine_cache() -> list[Line]:

@@ -11,8 +11,8 @@ MOST_LINES = 60
 
 
 def package_folders() -> list[Path]:
-    inits = sorted((ROOT / "rushlight").rglob("__init__.py"))
-    return [path.parent for path in inits if path.parent != ROOT / "rushlight"]
+    folders = {path.parent for path in (ROOT / "rushlight").rglob("*.py")}
+    return sorted(folders - {ROOT / "rushlight"})
 
 
 @pytest.mark.parametrize("folder", package_folders(), ids=lambda p: str(p.relative_to(ROOT)))

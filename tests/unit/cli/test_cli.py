@@ -1,5 +1,8 @@
 """The command line: subcommands, exit statuses, and a doctor that survives what is broken."""
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+
 import pytest
 
 from rushlight import cli
@@ -62,6 +65,45 @@ def test_broken_examination_becomes_a_line():
 
     lines = doctor_impl._guarded("Cache", look)
     assert lines == [Line("problem", "cache", "RuntimeError: no luck")]
+
+
+@dataclass
+class Caps:
+    name: str = "some CPU"
+    vector_bytes: int = 64
+    threads: int = 2
+
+
+@dataclass
+class Missing:
+    reason: str
+    fix: str = ""
+
+
+def backend_line(monkeypatch, find):
+    module = SimpleNamespace(BACKEND=SimpleNamespace(find=find))
+    monkeypatch.setattr(doctor_impl.importlib, "import_module", lambda name: module)
+    return doctor_impl._examine_backend("abacus")
+
+
+def test_backend_that_is_there_shows_its_capabilities(monkeypatch):
+    line = backend_line(monkeypatch, Caps)
+    assert line == Line("ok", "abacus", "some CPU, vectors of 64 bytes, 2 threads")
+
+
+def test_backend_that_is_missing_shows_reason_and_fix(monkeypatch):
+    line = backend_line(monkeypatch, lambda: Missing("no beads", "buy beads"))
+    assert line == Line("info", "abacus", "not here: no beads (buy beads)")
+
+
+def test_backend_of_the_cpu_must_be_there(monkeypatch):
+    with config.override(backend="abacus"):
+        assert backend_line(monkeypatch, lambda: Missing("no beads")).state == "problem"
+
+
+def test_backend_that_fails_shows_its_error(monkeypatch):
+    line = backend_line(monkeypatch, lambda: 1 / 0)
+    assert line == Line("info", "abacus", "ZeroDivisionError: division by zero")
 
 
 def test_unknown_backend_is_a_problem():
