@@ -16,75 +16,55 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-I64 = ir.IntType(64)
-I32 = ir.IntType(32)
-PTR = ir.PointerType()
+from rushlight.backends.llvm.caps import Target
+from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
+from rushlight.base.dtypes import DType
 
 
 @dataclass(frozen=True)
 class MicroShape:
-    """rows x (vectors * lanes) accumulators of `element` (an LLVM float or integer type)."""
+    """rows x (vectors * lanes) accumulators of `dtype`."""
 
     rows: int
     vectors: int
     lanes: int
-    element: ir.Type
-    itemsize: int
+    dtype: DType
 
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
 
     @property
+    def element(self) -> ir.Type:
+        return value_type(self.dtype)
+
+    @property
     def vector(self) -> ir.Type:
         return ir.VectorType(self.element, self.lanes)
 
 
-def is_float(element: ir.Type) -> bool:
-    return isinstance(element, ir.FloatType | ir.DoubleType)
+def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.Value) -> ir.Value:
+    """x * y + z over vectors: one rounding for floats, wrapping for ints."""
+    if shape.dtype.is_floating_point:
+        return fused_multiply_add(Op(b, args, shape.dtype, shape.dtype, target))
+    x, y, z = args
+    return b.add(b.mul(x, y), z)
 
 
-def splat(builder: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
-    """All lanes hold `value`; a load becomes a broadcast load."""
-    vector = ir.VectorType(value.type, lanes)
-    undefined = ir.Constant(vector, ir.Undefined)
-    first = builder.insert_element(undefined, value, I64(0))
-    zeros = ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
-    return builder.shuffle_vector(first, undefined, zeros)
-
-
-def zero_vector(element: ir.Type, lanes: int) -> ir.Constant:
-    zero = 0.0 if is_float(element) else 0
-    return ir.Constant(ir.VectorType(element, lanes), [ir.Constant(element, zero)] * lanes)
-
-
-def multiply_add(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a * b + c over vectors: one rounding for floats, wrapping for ints."""
-    if not is_float(a.type.element):
-        return builder.add(builder.mul(a, b), c)
-    bits = 32 if isinstance(a.type.element, ir.FloatType) else 64
-    name = f"llvm.fma.v{a.type.count}f{bits}"
-    module = builder.module
-    function = module.globals.get(name)
-    if function is None:
-        function = ir.Function(module, ir.FunctionType(a.type, [a.type] * 3), name)
-    return builder.call(function, [a, b, c])
-
-
-def emit_micro(module: ir.Module, name: str, shape: MicroShape) -> ir.Function:
+def emit_micro(module: ir.Module, name: str, shape: MicroShape, target: Target) -> ir.Function:
     """void name(ptr a, ptr b, i64 step, i64 k, ptr c, i1 first); first: start from 0, not from c.
 
     A function of its own, never inlined, so that its registers are its own (no spills).
     """
-    i1 = ir.IntType(1)
-    signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, PTR, i1])
+    signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, PTR, I1])
     function = ir.Function(module, signature, name)
     function.linkage = "internal"
     function.attributes.add("noinline")
     function.attributes.add("nounwind")
     for position in (0, 1, 4):
         function.args[position].add_attribute("noalias")
-    _emit_body(function, shape)
+    _emit_body(function, shape, target)
     return function
 
 
@@ -98,12 +78,12 @@ def _tile(builder: ir.IRBuilder, c: ir.Value, shape: MicroShape) -> list[ir.Valu
     return [_at(builder, c, i * shape.lanes, shape) for i in range(count)]
 
 
-def _emit_body(function: ir.Function, shape: MicroShape) -> None:
+def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None:
     a, b, step, k, c, first = function.args
     entry, again, start, loop, done = (
         function.append_basic_block(n) for n in ("entry", "again", "start", "loop", "done")
     )
-    size = shape.itemsize
+    size = shape.dtype.itemsize
     builder = ir.IRBuilder(entry)
     builder.cbranch(first, start, again)
     builder.position_at_end(again)
@@ -111,7 +91,7 @@ def _emit_body(function: ir.Function, shape: MicroShape) -> None:
     builder.branch(start)
 
     builder.position_at_end(start)
-    zero = zero_vector(shape.element, shape.lanes)
+    zero = constant(shape.vector, 0)
     begun = [_phi(builder, shape.vector, (zero, entry), (h, again)) for h in held]
     step_bytes = builder.mul(step, I64(size))
     builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
@@ -120,11 +100,11 @@ def _emit_body(function: ir.Function, shape: MicroShape) -> None:
     left = _phi(builder, I64, (k, start))
     pa, pb = _phi(builder, PTR, (a, start)), _phi(builder, PTR, (b, start))
     sums = [_phi(builder, shape.vector, (v, start)) for v in begun]
-    added = _emit_step(builder, pa, pb, sums, shape)
+    added = _emit_step(builder, pa, pb, sums, shape, target)
     rest = builder.sub(left, I64(1))
     left.add_incoming(rest, loop)
     pa.add_incoming(_at(builder, pa, shape.rows, shape), loop)
-    pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=ir.IntType(8)), loop)
+    pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=I8), loop)
     for phi, value in zip(sums, added, strict=True):
         phi.add_incoming(value, loop)
     builder.cbranch(builder.icmp_signed("!=", rest, I64(0)), loop, done)
@@ -145,10 +125,15 @@ def _phi(builder: ir.IRBuilder, kind: ir.Type, *incoming: tuple) -> ir.Value:
 
 
 def _emit_step(
-    builder: ir.IRBuilder, a: ir.Value, b: ir.Value, sums: list[ir.Value], shape: MicroShape
+    builder: ir.IRBuilder,
+    a: ir.Value,
+    b: ir.Value,
+    sums: list[ir.Value],
+    shape: MicroShape,
+    target: Target,
 ) -> list[ir.Value]:
     """One k: every accumulator gets its multiply-add."""
-    size, lanes = shape.itemsize, shape.lanes
+    size, lanes = shape.dtype.itemsize, shape.lanes
     columns = [
         builder.load(_at(builder, b, j * lanes, shape), align=size, typ=shape.vector)
         for j in range(shape.vectors)
@@ -158,7 +143,8 @@ def _emit_step(
         one = builder.load(_at(builder, a, i, shape), align=size, typ=shape.element)
         row = splat(builder, one, lanes)
         for j, column in enumerate(columns):
-            result.append(multiply_add(builder, row, column, sums[i * shape.vectors + j]))
+            held = sums[i * shape.vectors + j]
+            result.append(multiply_add(builder, shape, target, row, column, held))
     return result
 
 

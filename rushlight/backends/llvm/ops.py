@@ -28,6 +28,15 @@ class Op(NamedTuple):
     target: Target
 
 
+class SplatConstant(ir.FormattedConstant):
+    """One scalar in all lanes, in LLVM's short form; `constant` is its text."""
+
+    def __init__(self, kind: ir.VectorType, one: ir.Constant) -> None:
+        # The base class would take the text for an element and repeat it.
+        ir.Constant.__init__(self, kind, ir.Undefined)
+        self.constant = f"splat ({one.type} {one.get_reference()})"
+
+
 def lane_count(kind: ir.Type) -> int:
     return kind.count if isinstance(kind, ir.VectorType) else 1
 
@@ -41,16 +50,14 @@ def constant(kind: ir.Type, value: Any) -> ir.Constant:
     """A constant of a scalar or vector type (the same in all lanes)."""
     if not isinstance(kind, ir.VectorType):
         return ir.Constant(kind, value)
-    one = ir.Constant(kind.element, value)
-    return ir.FormattedConstant(kind, f"splat ({one.type} {one.get_reference()})")
+    return SplatConstant(kind, ir.Constant(kind.element, value))
 
 
 def splat(b: ir.IRBuilder, value: ir.Value, count: int) -> ir.Value:
     """A vector with `value` in all lanes."""
     kind = ir.VectorType(value.type, count)
     if isinstance(value, ir.Constant):
-        text = f"splat ({value.type} {value.get_reference()})"
-        return ir.FormattedConstant(kind, text)
+        return SplatConstant(kind, value)
     first = b.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
     zeros = ir.Constant(ir.VectorType(I32, count), [0] * count)
     return b.shuffle_vector(first, ir.Constant(kind, ir.Undefined), zeros)

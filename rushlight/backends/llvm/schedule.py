@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
-from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr, OpAtom, VarAtom, ceildiv, variables
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr, ceildiv
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 480 << 10
@@ -118,45 +119,10 @@ def _share(
 
 def along_k(e: E, lane: Axis, k: Axis) -> bool:
     """True when the loads of e are contiguous along k and not along the lane axis."""
-    loads = [x for x in topological([e]) if x.op == "load"]
-    return (
-        any(stride(x, k) == 1 for x in loads)
-        and all(stride(x, k) in (0, 1) for x in loads)
-        and not all(stride(x, lane) in (0, 1) for x in loads)
-    )
+    access = find_accesses([e], ())
 
+    def strides(axis: Axis) -> list[int | None]:
+        return [stride_along(at, axis.name, access.names) for at in access.reads]
 
-def stride(load: E, axis: Axis) -> int | Expr | None:
-    """By how many elements the address moves when the axis moves by 1; None: not always the same."""
-    at = load.meta[1]
-    if not isinstance(at, Expr):
-        return 0
-    total: int | Expr = 0
-    for monomial, coef in at.terms:
-        inside = [atom for atom in monomial if _mentions(atom, axis.name)]
-        if not inside:
-            continue
-        rest = [atom for atom in monomial if atom not in inside]
-        if len(inside) != 1 or not isinstance(inside[0], VarAtom) or inside[0].name != axis.name:
-            return None
-        part: int | Expr = coef
-        for atom in rest:
-            part = part * Expr((((atom,), 1),), 0)
-        total = total + part
-    return total
-
-
-def _mentions(atom: VarAtom | OpAtom, name: str) -> bool:
-    """True when the value of the atom may depend on the variable."""
-    if isinstance(atom, OpAtom):
-        found = [*variables(atom.a).values(), *variables(atom.b).values()]
-        return any(_mentions(v.atom, name) for v in found)
-    if atom.name == name:
-        return True
-    if atom.var.kind != "value":
-        return False
-    for x in topological([atom.var.payload]):
-        at = x.meta[1] if x.op in ("load", "local") else x.meta if x.op == "index" else 0
-        if any(_mentions(v.atom, name) for v in variables(at).values() if v.kind != "value"):
-            return True
-    return False
+    along, across = strides(k), strides(lane)
+    return 1 in along and OTHER not in along and OTHER in across

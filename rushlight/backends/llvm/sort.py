@@ -14,8 +14,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from rushlight.backends.llvm.context import I8, I32, I64, PTR, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import splat
-from rushlight.backends.llvm.values import emit_value
+from rushlight.backends.llvm.ops import splat
+from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import float32
 from rushlight.compiler.tile.ir import Sort
 from rushlight.ir.scalar import cast
@@ -94,7 +94,7 @@ class _SortEmitter:
         if dtype.is_floating_point and dtype.itemsize == 2:
             key, dtype = cast(key, float32), float32
         env = {**self.env, self.stmt.over.name: at}
-        value = emit_value(self.ctx, builder, key, env)
+        value = emit_value(self.ctx, builder, key, env, Lanes(), {})
         kind = ir.IntType(self.key_bits)
         if dtype.is_floating_point:
             bits = self._float_bits(builder, value, kind)
