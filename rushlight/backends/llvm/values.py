@@ -40,7 +40,8 @@ Cache = dict[Any, ir.Value]
 @dataclass(frozen=True)
 class Lanes:
     """`count` points at once: lane l is env[axis.name] + l. mask (<count x i1>): lanes that are
-    there; lane 0 always is. Masked lanes read and write nothing."""
+    there; masked lanes read and write nothing. What is the same in all lanes is
+    read without asking the mask, so some lane must be there."""
 
     count: int = 1
     axis: Axis | None = None
@@ -301,7 +302,7 @@ class ValueEmitter:
 
     def _step(self, place: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
         def emit(b: ir.IRBuilder) -> ir.Value:
-            return b.gep(place, [offset], inbounds=True, source_etype=kind)
+            return b.gep(place, [offset], source_etype=kind)
 
         return self.numbered(("gep", str(kind), place, offset), [place, offset], emit)
 
