@@ -144,65 +144,199 @@ def fits() -> list[Fit]:
     for dtype, q, m, p2 in (("float32", 4, 4, 5), ("float64", 9, 10, 10)):
         tag = "32" if dtype == "float32" else "64"
         out += [
-            Fit(f"EXP_{tag}", dtype, "(exp(r) - 1 - r) / r**2, |r| <= ln2/2",
-                lambda r: (mp.expm1(r) - r) / r**2, identity, lambda r: r * r / mp.exp(r),
-                -HALF_LN2, HALF_LN2, q),
-            Fit(f"EXPM1_{tag}", dtype, "the same, error relative to exp(r) - 1",
-                lambda r: (mp.expm1(r) - r) / r**2, identity, lambda r: r * r / abs(mp.expm1(r)),
-                -HALF_LN2, HALF_LN2, m),
-            Fit(f"EXP2_{tag}", dtype, "(2**r - 1) / r, |r| <= 1/2",
-                lambda r: mp.expm1(r * LN2) / r, identity, lambda r: r / mpf(2) ** r,
-                -ONE / 2, ONE / 2, p2),
+            Fit(
+                f"EXP_{tag}",
+                dtype,
+                "(exp(r) - 1 - r) / r**2, |r| <= ln2/2",
+                lambda r: (mp.expm1(r) - r) / r**2,
+                identity,
+                lambda r: r * r / mp.exp(r),
+                -HALF_LN2,
+                HALF_LN2,
+                q,
+            ),
+            Fit(
+                f"EXPM1_{tag}",
+                dtype,
+                "the same, error relative to exp(r) - 1",
+                lambda r: (mp.expm1(r) - r) / r**2,
+                identity,
+                lambda r: r * r / abs(mp.expm1(r)),
+                -HALF_LN2,
+                HALF_LN2,
+                m,
+            ),
+            Fit(
+                f"EXP2_{tag}",
+                dtype,
+                "(2**r - 1) / r, |r| <= 1/2",
+                lambda r: mp.expm1(r * LN2) / r,
+                identity,
+                lambda r: r / mpf(2) ** r,
+                -ONE / 2,
+                ONE / 2,
+                p2,
+            ),
         ]
     out += [
-        Fit("LOG_32", "float32", "(log(1+f) - f) / f**2, 1/sqrt2 <= 1+f <= sqrt2",
-            lambda f: (mp.log1p(f) - f) / f**2, identity, lambda f: f * f / abs(mp.log1p(f)),
-            1 / SQ2 - 1, SQ2 - 1, 8),
-        Fit("LOG_64", "float64", "(log(1+f)/s - 2) / z with s = f/(2+f), z = s*s <= 0.0295",
-            _log_r, identity, lambda z: z / 2, mpf(0), mpf("0.0295"), 7),
-        Fit("POWLOG_64", "float64", "(the same - 2/3) / z",
-            lambda z: (_log_r(z) - mpf(2) / 3) / z, identity, lambda z: z * z / 2,
-            mpf("1e-6"), mpf("0.0295"), 8),
+        Fit(
+            "LOG_32",
+            "float32",
+            "(log(1+f) - f) / f**2, 1/sqrt2 <= 1+f <= sqrt2",
+            lambda f: (mp.log1p(f) - f) / f**2,
+            identity,
+            lambda f: f * f / abs(mp.log1p(f)),
+            1 / SQ2 - 1,
+            SQ2 - 1,
+            8,
+        ),
+        Fit(
+            "LOG_64",
+            "float64",
+            "(log(1+f)/s - 2) / z with s = f/(2+f), z = s*s <= 0.0295",
+            _log_r,
+            identity,
+            lambda z: z / 2,
+            mpf(0),
+            mpf("0.0295"),
+            7,
+        ),
+        Fit(
+            "POWLOG_64",
+            "float64",
+            "(the same - 2/3) / z",
+            lambda z: (_log_r(z) - mpf(2) / 3) / z,
+            identity,
+            lambda z: z * z / 2,
+            mpf("1e-6"),
+            mpf("0.0295"),
+            8,
+        ),
     ]
     for tag, n in (("32", 2), ("64", 6)):
         dtype = "float" + tag
         out += [
-            Fit(f"SIN_{tag}", dtype, "(sin(r)/r - 1) / s with s = r*r, |r| <= pi/4",
-                lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, identity, lambda s: s,
-                mpf(0), QUARTER_PI**2, n),
-            Fit(f"COS_{tag}", dtype, "(cos(r) - 1 + s/2) / s**2 with s = r*r",
-                lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2, identity, lambda s: s * s,
-                mpf("1e-6"), QUARTER_PI**2, n),
+            Fit(
+                f"SIN_{tag}",
+                dtype,
+                "(sin(r)/r - 1) / s with s = r*r, |r| <= pi/4",
+                lambda s: (mp.sin(mp.sqrt(s)) / mp.sqrt(s) - 1) / s,
+                identity,
+                lambda s: s,
+                mpf(0),
+                QUARTER_PI**2,
+                n,
+            ),
+            Fit(
+                f"COS_{tag}",
+                dtype,
+                "(cos(r) - 1 + s/2) / s**2 with s = r*r",
+                lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2,
+                identity,
+                lambda s: s * s,
+                mpf("1e-6"),
+                QUARTER_PI**2,
+                n,
+            ),
         ]
     out += [
-        Fit("ATAN_64", "float64", "(atan(t)/t - 1) / s with s = t*t, t <= tan(pi/8)",
-            lambda s: (mp.atan(mp.sqrt(s)) / mp.sqrt(s) - 1) / s, identity, lambda s: s,
-            mpf(0), mpf("0.17168"), 11),
-        Fit("ERF_SMALL_32", "float32", "erf(x)/x in u = x*x - 2, |x| <= 2",
+        Fit(
+            "ATAN_64",
+            "float64",
+            "(atan(t)/t - 1) / s with s = t*t, t <= tan(pi/8)",
+            lambda s: (mp.atan(mp.sqrt(s)) / mp.sqrt(s) - 1) / s,
+            identity,
+            lambda s: s,
+            mpf(0),
+            mpf("0.17168"),
+            11,
+        ),
+        Fit(
+            "ERF_SMALL_32",
+            "float32",
+            "erf(x)/x in u = x*x - 2, |x| <= 2",
             lambda u: mp.erf(mp.sqrt(u + 2)) / mp.sqrt(u + 2) if u > -2 else 2 / mp.sqrt(mp.pi),
-            identity, lambda u: ONE if u <= -2 else mp.sqrt(u + 2) / mp.erf(mp.sqrt(u + 2)),
-            mpf(-2), mpf(2), 10),
-        Fit("ERF_BIG_32", "float32", "erf(x) in x - 3, 2 <= x <= 3.95",
-            mp.erf, lambda x: x - 3, lambda x: ONE, mpf(2), mpf("3.95"), 10),
-        Fit("ERF_SMALL_64", "float64", "erf(x)/x in u = x*x - 1/2, |x| <= 1",
-            lambda u: mp.erf(mp.sqrt(u + 0.5)) / mp.sqrt(u + 0.5) if u > -0.5 else 2 / mp.sqrt(mp.pi),
-            identity, lambda u: ONE, mpf(-0.5), mpf(0.5), 13),
-        Fit("ERFCX_64", "float64", "erfc(a) exp(a*a) (1 + 2a) in t = (a-4)/(a+4), 0.45 <= a <= 28",
-            _erfcx_t, identity, lambda t: 1 / _erfcx_t(t), _t(mpf("0.45")), _t(mpf(28)), 22),
-        Fit("ERFINV_MID_64", "float64", "erfinv(x)/x in w - 2.5, w = -log(1-x*x) <= 5",
-            _inverse_tail, lambda w: w - 2.5, lambda w: ONE, mpf(0), mpf(5), 10),
-        Fit("ERFINV_TAIL_64", "float64", "erfinv(x)/x in sqrt(w) - 4, 5 <= w <= 37",
-            lambda v: _inverse_tail(v * v), lambda v: v - 4, lambda v: 1 / v,
-            mp.sqrt(5), mp.sqrt(37), 14),
-        Fit("LGAMMA_64", "float64", "lgamma(x) / ((x-1)(x-2)) in x - 1.75, 1 <= x <= 2.5",
-            _lgamma_part, lambda x: x - 1.75, lambda x: 1 / _lgamma_part(x),
-            ONE, mpf("2.5"), 25),
+            identity,
+            lambda u: ONE if u <= -2 else mp.sqrt(u + 2) / mp.erf(mp.sqrt(u + 2)),
+            mpf(-2),
+            mpf(2),
+            10,
+        ),
+        Fit(
+            "ERF_BIG_32",
+            "float32",
+            "erf(x) in x - 3, 2 <= x <= 3.95",
+            mp.erf,
+            lambda x: x - 3,
+            lambda x: ONE,
+            mpf(2),
+            mpf("3.95"),
+            10,
+        ),
+        Fit(
+            "ERF_SMALL_64",
+            "float64",
+            "erf(x)/x in u = x*x - 1/2, |x| <= 1",
+            lambda u: (
+                mp.erf(mp.sqrt(u + 0.5)) / mp.sqrt(u + 0.5) if u > -0.5 else 2 / mp.sqrt(mp.pi)
+            ),
+            identity,
+            lambda u: ONE,
+            mpf(-0.5),
+            mpf(0.5),
+            13,
+        ),
+        Fit(
+            "ERFCX_64",
+            "float64",
+            "erfc(a) exp(a*a) (1 + 2a) in t = (a-4)/(a+4), 0.45 <= a <= 28",
+            _erfcx_t,
+            identity,
+            lambda t: 1 / _erfcx_t(t),
+            _t(mpf("0.45")),
+            _t(mpf(28)),
+            22,
+        ),
+        Fit(
+            "ERFINV_MID_64",
+            "float64",
+            "erfinv(x)/x in w - 2.5, w = -log(1-x*x) <= 5",
+            _inverse_tail,
+            lambda w: w - 2.5,
+            lambda w: ONE,
+            mpf(0),
+            mpf(5),
+            10,
+        ),
+        Fit(
+            "ERFINV_TAIL_64",
+            "float64",
+            "erfinv(x)/x in sqrt(w) - 4, 5 <= w <= 37",
+            lambda v: _inverse_tail(v * v),
+            lambda v: v - 4,
+            lambda v: 1 / v,
+            mp.sqrt(5),
+            mp.sqrt(37),
+            14,
+        ),
+        Fit(
+            "LGAMMA_64",
+            "float64",
+            "lgamma(x) / ((x-1)(x-2)) in x - 1.75, 1 <= x <= 2.5",
+            _lgamma_part,
+            lambda x: x - 1.75,
+            lambda x: 1 / _lgamma_part(x),
+            ONE,
+            mpf("2.5"),
+            25,
+        ),
     ]
     return out
 
 
 def constants() -> list[tuple[str, list[float], str]]:
     """Numbers split into parts that add up to more digits than one float has."""
+
     def parts(value: Any, dtype: str, count: int) -> list[float]:
         out = []
         for _ in range(count):
@@ -237,7 +371,9 @@ def constants() -> list[tuple[str, list[float], str]]:
 
 
 def main() -> None:
-    print('"""Written by tools/fit_polynomials.py; do not edit. Coefficients, low order first."""\n')
+    print(
+        '"""Written by tools/fit_polynomials.py; do not edit. Coefficients, low order first."""\n'
+    )
     for name, values, doc in constants():
         print(f"# {doc}")
         _print_tuple(name, values)

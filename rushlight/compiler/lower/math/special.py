@@ -103,12 +103,12 @@ def _lgamma_positive(x: E) -> E:
     log_y = log_positive(y)
     stirling = s.fma(y - 0.5, log_y - 1.0, series + (_HALF_LOG_TWO_PI - 0.5))
     stirling = s.select(low, stirling - log_positive(s.select(low, product, 1.0)), stirling)
-    # Around the zeros: (x-1)(x-2) P(x), one step up below 1.
+    # Around the zeros: (x-1)(x-2) P(x); below 1 the same at x + 1, whose factors are x and x - 1.
     under = s.lt(x, 1.0)
-    t = s.select(under, x + 1.0, x)
-    below_one = s.select(under, x, x - 1.0)
-    near = (below_one * (t - 2.0)) * horner(t - 1.75, C.LGAMMA_64)
-    near = s.select(under, near - log_positive(x), near)
+    factors = s.select(under, x, x - 2.0) * (x - 1.0)
+    near = factors * horner(s.select(under, x - 0.75, x - 1.75), C.LGAMMA_64)
+    # + 0.0: at 1 and 2 the product is -0.0, the result +0.0.
+    near = s.select(under, near - log_positive(x), near + 0.0)
     return s.select(s.gt(x, 0.5) & s.lt(x, 2.5), near, stirling)
 
 

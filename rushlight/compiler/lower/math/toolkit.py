@@ -19,10 +19,10 @@ class Format:
 
     dtype: DType
     int_dtype: DType
-    mantissa: int           # explicit mantissa bits
+    mantissa: int  # explicit mantissa bits
     bias: int
-    exp_low: float          # exp(exp_low) rounds to 0
-    exp_high: float         # exp(exp_high) overflows
+    exp_low: float  # exp(exp_low) rounds to 0
+    exp_high: float  # exp(exp_high) overflows
 
     @property
     def sign_bit(self) -> int:
