@@ -61,7 +61,7 @@ class Buffer:
 
     def __del__(self) -> None:
         owner = getattr(self, "owner", None)
-        if type(owner) is Block:
+        if type(owner) is Block and not self.foreign:
             self.owner = None
             allocator.DEFAULT.give(owner)
 
