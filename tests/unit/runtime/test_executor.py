@@ -10,12 +10,14 @@ import time
 from pathlib import Path
 
 import kernels
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 from kernels import CAPS, NO_INTS, addresses, call, executable, plan_of
 
 from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.pool_ir import pool_ir
 from rushlight.base.dtypes import int32
 from rushlight.compiler.target import HostCall
 from rushlight.ir.symint import Var, ceildiv
@@ -261,6 +263,7 @@ import numpy as np
 from kernels import *
 from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.pool_ir import pool_ir
 pool.set_num_threads(4)
 x = np.zeros(64, np.int64)
 loaded = load(plan_of([[call(executable("add_one"), 0)]] * 10), CAPS)
@@ -324,3 +327,17 @@ def test_load_and_run_refuse_wrong_tables():
     with pytest.raises(ValueError, match="not a variable"):
         sized = executable("add_sizes", sizes=(Var("k"),))
         load(plan_of([[call(sized, 0, (Var("z") * 2,))]]), CAPS)
+
+
+def test_code_for_a_system_without_pthreads_compiles():
+    triple = llvm.get_process_triple()
+    text = pool_ir(triple, threads=False)
+    machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
+    engine = llvm.create_lljit_compiler(machine)
+    builder = llvm.JITLibraryBuilder().add_ir(text).export_symbol("run_plan")
+    assert builder.link(engine, "alone")["run_plan"]  # No outside symbol was needed.
+
+
+def test_pool_code_for_other_machines_is_valid():
+    for triple in ("aarch64-unknown-linux-gnu", "arm64-apple-darwin", "riscv64-unknown-linux"):
+        llvm.parse_assembly(pool_ir(triple)).verify()
