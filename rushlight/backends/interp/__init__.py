@@ -1,0 +1,1 @@
+"""The interpreter: tile programs run in numpy, for tests and debugging."""
