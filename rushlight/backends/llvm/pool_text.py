@@ -284,7 +284,8 @@ define internal i64 @now_ns(ptr %clock) {
 }
 
 ; Regions first, first + 1, ... until n, an error, or (after one region) budget_ns have passed.
-; pool null: on this thread only. A region of less work than %limit (ps) is not shared. Returns the region to go on with.
+; pool null: on this thread only. A region of less work than %limit (ps) is not shared.
+; Returns the region to go on with.
 define i64 @run_plan(ptr %pool, ptr %regions, ptr %launches, i64 %first, i64 %n, ptr %status,
                      ptr %local, i64 %budget, i64 %limit) {
 entry:

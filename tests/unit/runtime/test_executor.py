@@ -341,3 +341,15 @@ def test_code_for_a_system_without_pthreads_compiles():
 def test_pool_code_for_other_machines_is_valid():
     for triple in ("aarch64-unknown-linux-gnu", "arm64-apple-darwin", "riscv64-unknown-linux"):
         llvm.parse_assembly(pool_ir(triple)).verify()
+
+
+def test_settings_give_the_defaults():
+    script = (
+        "from rushlight.backends.llvm.pool import _spin_us, get_pool\n"
+        "print(get_pool().threads, _spin_us())"
+    )
+    env = dict(os.environ, RUSHLIGHT_NUM_THREADS="3", RUSHLIGHT_SPIN_US="7")
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["3", "7"]
