@@ -69,7 +69,13 @@ class Worker:
         )
         self.lines: queue.Queue[str] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        self.work = self._answer()["work"]
+        try:
+            built = self._answer()
+        except Failed:
+            self.close()
+            raise
+        self.work: dict[str, float] = built["work"]
+        self.most_reps: int | None = built["most_reps"]
 
     def _read(self) -> None:
         for line in self.process.stdout:
@@ -120,29 +126,33 @@ def start_workers(frameworks: dict[str, str], workload: str, case: str, args, re
     return workers
 
 
+def take_turn(worker: Worker, measured: Measured, repetition: int) -> None:
+    """One repetition of one framework, entered in its results."""
+    # Worker threads of the other framework may spin for a moment after their turn.
+    time.sleep(0.02)
+    seconds = worker.ask("run")["seconds"]
+    if repetition == 0:
+        measured.first_s = seconds
+    elif repetition > 1:
+        # The second run may still compile, for sizes seen twice; it is not counted.
+        measured.seconds.append(seconds)
+
+
 def measure(frameworks: dict[str, str], workload: str, case: str, args) -> dict[str, Measured]:
     """All repetitions of one case, the frameworks in turn."""
     results: dict[str, Measured] = {}
     workers = start_workers(frameworks, workload, case, args, results)
+    reps = min([args.reps, *(w.most_reps for w in workers.values() if w.most_reps)])
     try:
-        for repetition in range(args.reps + 2):
-            for module, worker in list(workers.items()):
-                # Worker threads of the other framework may spin for a moment after their turn.
-                time.sleep(0.02)
+        for repetition in range(reps + 2):
+            for module, worker in workers.items():
+                if results[module].failed:
+                    continue
                 try:
-                    seconds = worker.ask("run")["seconds"]
+                    take_turn(worker, results[module], repetition)
+                    results[module].peak_mb = worker.ask("memory")["peak_mb"]
                 except Failed as failure:
                     results[module].failed = str(failure)
-                    del workers[module]
-                    worker.close()
-                    continue
-                if repetition == 0:
-                    results[module].first_s = seconds
-                elif repetition > 1:
-                    # The second run may still compile, for sizes seen twice; it is not counted.
-                    results[module].seconds.append(seconds)
-        for module, worker in workers.items():
-            results[module].peak_mb = worker.ask("memory")["peak_mb"]
     finally:
         for worker in workers.values():
             worker.close()

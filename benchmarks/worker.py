@@ -101,7 +101,7 @@ def main(module: str, workload: str, case_name: str) -> int:
     def prepare() -> dict:
         case = build(module, workload, case_name)
         built.append(case)
-        return {"work": case.work}
+        return {"work": case.work, "most_reps": case.most_reps}
 
     print(json.dumps(guarded(prepare)), file=out)
     for line in sys.stdin:

@@ -44,6 +44,7 @@ class Case:
     values: Callable[[Any], Any] | None = None
     tolerance: float = 1e-3
     in_child: bool = False
+    most_reps: int | None = None
 
 
 def load(name: str) -> ModuleType:

@@ -49,4 +49,4 @@ def build(torch, warm):
         with tempfile.TemporaryDirectory(prefix="bench-cache-") as folder:
             return start(folder)
 
-    return Case(run, in_child=True)
+    return Case(run, in_child=True, most_reps=5)
