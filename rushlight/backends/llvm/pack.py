@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.context import I32, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import emit_transpose
+from rushlight.backends.llvm.context import I32, Env, KernelContext, i64, value_type
+from rushlight.backends.llvm.micro import emit_turn
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 
@@ -35,8 +36,15 @@ class Operand:
     width: int
     lanes: int
     along_k: bool
-    element: ir.Type
-    itemsize: int
+    dtype: DType
+
+    @property
+    def element(self) -> ir.Type:
+        return value_type(self.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
 
     @property
     def slack(self) -> int:
@@ -163,14 +171,8 @@ class PackEmitter:
 
     def _turn(self, builder: ir.IRBuilder, panel: Panel, lane: ir.Value, k: ir.Value) -> None:
         """The tile's columns become rows k, k+1, ... of the panel."""
-        o = self.operand
-        kind = ir.VectorType(o.element, o.lanes)
-        rows = [
-            builder.load(self._row(builder, i64(r)), typ=kind, align=self.align)
-            for r in range(o.lanes)
-        ]
+        o, ctx = self.operand, self.ctx
+        turn = emit_turn(ctx.module, f"{ctx.function.name}_turn", o.lanes, o.dtype)
         start = builder.add(builder.mul(k, i64(o.width)), lane)
         pointer = builder.gep(panel.target, [start], source_etype=o.element)
-        for number, column in enumerate(emit_transpose(builder, rows)):
-            at = builder.gep(pointer, [i64(number * o.width)], source_etype=o.element)
-            builder.store(column, at, align=o.itemsize)
+        builder.call(turn, [self.tile, pointer, i64(o.width)])
