@@ -98,7 +98,9 @@ class PackEmitter:
         self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if o.along_k else None
 
     def emit(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
-        if self.operand.along_k:
+        if self.operand.along_k and self.operand.width == 1:
+            self._one_lane(builder, panel, env)
+        elif self.operand.along_k:
             self._along_k(builder, panel, env)
         else:
             self._straight(builder, panel, env)
@@ -145,6 +147,15 @@ class PackEmitter:
         with ctx.for_range(builder, up, i64(vectors), o.lanes) as lane:
             with ctx.for_range(builder, i64(0), panel.kc) as k:
                 self._store(builder, panel, zero, lane, k)
+
+    def _one_lane(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
+        """A panel of one lane that lies along k: a copy."""
+
+        def fill(k: ir.Value, mask: ir.Value | None) -> None:
+            value = self._value(builder, panel, env, (i64(0), k), mask)
+            self._store(builder, panel, value, i64(0), k)
+
+        in_vectors(self.ctx, builder, panel.kc, self.operand.lanes, fill)
 
     def _along_k(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         o, ctx = self.operand, self.ctx
