@@ -24,7 +24,8 @@ from llvmlite import ir
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, emit_micro
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
-from rushlight.backends.llvm.schedule import DotSchedule, choose_dot_schedule
+from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
 from rushlight.compiler.target import Caps
@@ -41,11 +42,13 @@ def emit_dot_grid(
     grid: DotGrid,
     caps: Caps,
     symbol: str,
-    schedule: DotSchedule | None = None,
+    schedule: DotSchedule | ThinSchedule | None = None,
 ) -> Launch:
     """The kernel function of a contraction; `schedule` overrides the chosen one (same bits)."""
     ctx = KernelContext(module, program, caps, symbol)
-    schedule = schedule or choose_dot_schedule(grid, ctx.target, caps.threads)
+    schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
+    if isinstance(schedule, ThinSchedule):
+        return emit_thin(ctx, grid, schedule)
     emitter = DotEmitter(ctx, grid, schedule, symbol)
     emitter.emit()
     work = schedule.mc * schedule.nc * grid.k.extent // schedule.lanes
@@ -84,9 +87,9 @@ class DotEmitter:
         s, dtype = schedule, grid.acc_dtype
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype)
         self.micro = emit_micro(ctx.module, f"{symbol}_micro", self.shape, ctx.target)
-        shared = (grid.k, s.lanes, self.shape.element, dtype.itemsize)
-        self.a = _operand(grid.a, grid.m, s.rows, s.along_k_a, dtype, shared)
-        self.b = _operand(grid.b, grid.n, s.columns, s.along_k_b, dtype, shared)
+        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype)
+        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         self.layout = self._layout()
         blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
@@ -204,8 +207,3 @@ class DotEmitter:
 
     def _bytes(self, builder: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
         return builder.gep(base, [i64(offset)], source_etype=ir.IntType(8))
-
-
-def _operand(value, axis, width, along_k, dtype, shared) -> Operand:  # noqa: ANN001
-    k, lanes, element, itemsize = shared
-    return Operand(cast(value, dtype), axis, k, width, lanes, along_k, element, itemsize)

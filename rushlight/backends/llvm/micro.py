@@ -159,3 +159,30 @@ def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value
         pairs = zip(rows[:half], rows[half:], strict=True)
         rows = [builder.shuffle_vector(x, y, m) for x, y in pairs for m in (low, high)]
     return rows
+
+
+def emit_turn(module: ir.Module, name: str, lanes: int, dtype: DType) -> ir.Function:
+    """void name(ptr tile, ptr target, i64 step): target rows, `step` elements apart, = tile columns.
+
+    The tile is a square block of `lanes` vectors. One function for all callers: it is long.
+    """
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    tile, target, step = function.args
+    element, size = value_type(dtype), dtype.itemsize
+    kind = ir.VectorType(element, lanes)
+    rows = []
+    for number in range(lanes):
+        at = builder.gep(tile, [I64(number * lanes)], source_etype=element)
+        rows.append(builder.load(at, typ=kind, align=lanes * size))
+    for column in emit_transpose(builder, rows):
+        builder.store(column, target, align=size)
+        target = builder.gep(target, [step], source_etype=element)
+    builder.ret_void()
+    return function

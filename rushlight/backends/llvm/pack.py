@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.context import I32, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import emit_transpose
+from rushlight.backends.llvm.context import I32, Env, KernelContext, i64, value_type
+from rushlight.backends.llvm.micro import emit_turn
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 
@@ -35,8 +36,15 @@ class Operand:
     width: int
     lanes: int
     along_k: bool
-    element: ir.Type
-    itemsize: int
+    dtype: DType
+
+    @property
+    def element(self) -> ir.Type:
+        return value_type(self.dtype)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
 
     @property
     def slack(self) -> int:
@@ -90,7 +98,9 @@ class PackEmitter:
         self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if o.along_k else None
 
     def emit(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
-        if self.operand.along_k:
+        if self.operand.along_k and self.operand.width == 1:
+            self._one_lane(builder, panel, env)
+        elif self.operand.along_k:
             self._along_k(builder, panel, env)
         else:
             self._straight(builder, panel, env)
@@ -138,6 +148,15 @@ class PackEmitter:
             with ctx.for_range(builder, i64(0), panel.kc) as k:
                 self._store(builder, panel, zero, lane, k)
 
+    def _one_lane(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
+        """A panel of one lane that lies along k: a copy."""
+
+        def fill(k: ir.Value, mask: ir.Value | None) -> None:
+            value = self._value(builder, panel, env, (i64(0), k), mask)
+            self._store(builder, panel, value, i64(0), k)
+
+        in_vectors(self.ctx, builder, panel.kc, self.operand.lanes, fill)
+
     def _along_k(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         o, ctx = self.operand, self.ctx
         with ctx.for_range(builder, i64(0), i64(o.width), o.lanes) as lane:
@@ -163,14 +182,8 @@ class PackEmitter:
 
     def _turn(self, builder: ir.IRBuilder, panel: Panel, lane: ir.Value, k: ir.Value) -> None:
         """The tile's columns become rows k, k+1, ... of the panel."""
-        o = self.operand
-        kind = ir.VectorType(o.element, o.lanes)
-        rows = [
-            builder.load(self._row(builder, i64(r)), typ=kind, align=self.align)
-            for r in range(o.lanes)
-        ]
+        o, ctx = self.operand, self.ctx
+        turn = emit_turn(ctx.module, f"{ctx.function.name}_turn", o.lanes, o.dtype)
         start = builder.add(builder.mul(k, i64(o.width)), lane)
         pointer = builder.gep(panel.target, [start], source_etype=o.element)
-        for number, column in enumerate(emit_transpose(builder, rows)):
-            at = builder.gep(pointer, [i64(number * o.width)], source_etype=o.element)
-            builder.store(column, at, align=o.itemsize)
+        builder.call(turn, [self.tile, pointer, i64(o.width)])

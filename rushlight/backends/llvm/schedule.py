@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
+from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
@@ -21,6 +21,9 @@ A_BLOCK_BYTES = 480 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
+# Up to so many rows of a it is faster not to pack b, if b is no longer an expression than this.
+THIN_ROWS = 4
+THIN_B_COST = 3
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,41 @@ class DotSchedule:
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class ThinSchedule:
+    """For few rows of a: b is read in place, once. nc: columns of an instance.
+
+    unroll: steps of k per sweep over the columns, when b is not along k.
+    """
+
+    lanes: int
+    nc: int
+    unroll: int
+    along_k_a: bool
+    along_k_b: bool
+
+
+def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
+    """The schedule of a DotGrid, from its sizes where they are numbers."""
+    return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
+
+
+def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
+    """Few rows and a cheap b (it is emitted once per unrolled step)."""
+    rows = grid.m.extent
+    if not isinstance(rows, int) or not 1 <= rows <= THIN_ROWS:
+        return None
+    access = find_accesses([grid.b], ())
+    on_k = along_k(grid.b, grid.n, grid.k)
+    if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
+        return None
+    lanes = lanes_of(grid.acc_dtype, target)
+    n, nc = grid.n.extent, 1024
+    if isinstance(n, int):
+        nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
+    return ThinSchedule(lanes, nc, max(1, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
 
 
 def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
@@ -120,9 +158,9 @@ def _share(
 def along_k(e: E, lane: Axis, k: Axis) -> bool:
     """True when the loads of e are contiguous along k and not along the lane axis."""
     access = find_accesses([e], ())
-
-    def strides(axis: Axis) -> list[int | None]:
-        return [stride_along(at, axis.name, access.names) for at in access.reads]
-
-    along, across = strides(k), strides(lane)
+    along, across = _strides(access, k), _strides(access, lane)
     return 1 in along and OTHER not in along and OTHER in across
+
+
+def _strides(access: Accesses, axis: Axis) -> list[int | None]:
+    return [stride_along(at, axis.name, access.names) for at in access.reads]
