@@ -17,7 +17,8 @@ import numpy as np
 from rushlight.base.config import config
 from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, LoadedPlan, Missing, Plan
+from rushlight.compiler.target import LoadedPlan, Missing, Plan
+from rushlight.engine.kernels import build_kernels
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
 from rushlight.backends import find_backend
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
@@ -169,18 +170,9 @@ class ProgramCache:
         if isinstance(caps, Missing):
             raise RuntimeError(f"backend {backend_name} is not available: {caps.reason}")
         graph = _symbolic_graph(recording, template, donated, site_text)
-        plan = compile_graph(graph, _build_once(backend, caps))
+        plan = compile_graph(graph, lambda programs: build_kernels(programs, backend, caps))
         self.compiled += 1
         return Program(template, plan, backend.load(plan, caps), backend_name)
-
-
-def _build_once(backend: Backend, caps: Caps) -> Callable[..., Any]:
-    """Equal programs are built once per plan; the backend keeps what it built before."""
-
-    def build(programs: Any) -> list[Any]:
-        return backend.build(programs, caps)
-
-    return build
 
 
 def _symbolic_graph(
