@@ -17,6 +17,7 @@ shared, and the work repeated is about 1 / (mc / 16) of an operand's multiply-ad
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -26,7 +27,7 @@ from rushlight.backends.llvm.micro import MicroShape, emit_micro
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
 from rushlight.backends.llvm.thin import emit_thin
-from rushlight.backends.llvm.types import Launch
+from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import DotGrid, Program
@@ -36,23 +37,28 @@ from rushlight.ir.symint import ceildiv, maximum, product
 ALIGN = 64
 
 
-def emit_dot_grid(
-    module: ir.Module,
+def lower_dot_grid(
+    context: Callable[[str], KernelContext],
     program: Program,
     grid: DotGrid,
     caps: Caps,
-    symbol: str,
     schedule: DotSchedule | ThinSchedule | None = None,
-) -> Launch:
-    """The kernel function of a contraction; `schedule` overrides the chosen one (same bits)."""
-    ctx = KernelContext(module, program, caps, symbol)
+) -> tuple[list[Launch], list[Scratch]]:
+    """The launch of a contraction; `schedule` overrides the chosen one (same bits)."""
+    if grid.acc_dtype.kind == "bool" or grid.acc_dtype.compute is not grid.acc_dtype:
+        raise TypeError(
+            f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
+            "float64 and the integers"
+        )
+    ctx = context("")
     schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
     if isinstance(schedule, ThinSchedule):
-        return emit_thin(ctx, grid, schedule)
-    emitter = DotEmitter(ctx, grid, schedule, symbol)
+        return [emit_thin(ctx, grid, schedule)], []
+    emitter = DotEmitter(ctx, grid, schedule)
     emitter.emit()
-    work = schedule.mc * schedule.nc * grid.k.extent // schedule.lanes
-    return Launch(symbol, 0, product(emitter.extents), emitter.layout.total, 1, maximum(work, 1))
+    work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
+    count = product(emitter.extents)
+    return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,11 @@ class Block:
 
 
 class DotEmitter:
-    def __init__(
-        self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule, symbol: str
-    ) -> None:
+    def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype)
-        self.micro = emit_micro(ctx.module, f"{symbol}_micro", self.shape, ctx.target)
+        self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)

@@ -141,12 +141,12 @@ class PackEmitter:
         in_vectors(ctx, builder, exist, o.lanes, fill)
         if vectors == o.lanes:
             return
-        up = builder.mul(builder.sdiv(builder.add(exist, i64(o.lanes - 1)), i64(o.lanes)),
-                         i64(o.lanes))  # fmt: skip
+        used = builder.sdiv(builder.add(exist, i64(o.lanes - 1)), i64(o.lanes))
+        up = builder.mul(used, i64(o.lanes))
         zero = constant(ir.VectorType(o.element, o.lanes), 0)
-        with ctx.for_range(builder, up, i64(vectors), o.lanes) as lane:
-            with ctx.for_range(builder, i64(0), panel.kc) as k:
-                self._store(builder, panel, zero, lane, k)
+        missing = ctx.for_range(builder, up, i64(vectors), o.lanes)
+        with missing as lane, ctx.for_range(builder, i64(0), panel.kc) as k:
+            self._store(builder, panel, zero, lane, k)
 
     def _one_lane(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         """A panel of one lane that lies along k: a copy."""

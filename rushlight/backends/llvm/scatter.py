@@ -8,12 +8,14 @@ The price is that every instance reads every row number, so there are only a few
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.pack import in_vectors
-from rushlight.backends.llvm.types import Launch
+from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import SCATTER_KINDS, Program, ScatterGrid, Store
@@ -26,17 +28,19 @@ MOST_INSTANCES = 16
 _COMBINE = {"sum": add, "prod": mul, "max": maximum, "min": minimum}
 
 
-def emit_scatter_grid(
-    module: ir.Module, program: Program, grid: ScatterGrid, caps: Caps, symbol: str
-) -> Launch:
-    """The kernel function of a scatter."""
+def lower_scatter_grid(
+    context: Callable[[str], KernelContext], program: Program, grid: ScatterGrid, caps: Caps
+) -> tuple[list[Launch], list[Scratch]]:
+    """The launch of a scatter."""
     if grid.kind not in SCATTER_KINDS:
-        raise ValueError(f"ScatterGrid.kind: {grid.kind!r}; allowed are {SCATTER_KINDS}")
-    ctx = KernelContext(module, program, caps, symbol)
+        raise ValueError(
+            f"{program.name}: ScatterGrid.kind is {grid.kind!r}; allowed are {SCATTER_KINDS}"
+        )
+    ctx = context("")
     emitter = ScatterEmitter(ctx, grid, instances_for(grid, caps.threads))
     emitter.emit()
     cost = max_index(grid.update.extent * (2 + grid.width.extent // emitter.lanes), 1)
-    return Launch(symbol, 0, emitter.instances, 0, 1, cost)
+    return [Launch(ctx.function.name, 0, emitter.instances, 0, 1, cost)], []
 
 
 def instances_for(grid: ScatterGrid, threads: int) -> int | Expr:

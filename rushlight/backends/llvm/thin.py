@@ -124,9 +124,7 @@ class ThinEmitter:
         with ctx.for_range(b, whole, k) as at:
             self._sweep(env, n0, count, at, 1)
 
-    def _sweep(
-        self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value, unroll: int
-    ) -> None:
+    def _sweep(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value, unroll: int) -> None:
         """All columns take the steps k .. k + unroll - 1."""
         ctx, b, s = self.ctx, self.ctx.builder, self.schedule
         size = self.grid.acc_dtype.itemsize
