@@ -44,9 +44,10 @@ def test_fma_rounds_once(dtype) -> None:
     a, b = (RNG.standard_normal((2, 2000))).astype(dtype)
     c = (-(a * b) * (1 + RNG.integers(-3, 4, 2000) * np.finfo(dtype).eps)).astype(dtype)
     c[::2] = RNG.standard_normal(1000).astype(dtype)
-    # Ties of the narrow sum that a double rounding would break.
-    a[:2], b[:2] = 1 + np.finfo(dtype).eps, 1 + np.finfo(dtype).eps
-    c[:2] = [2.0**-60, -(2.0**-60)]
+    # The product lies halfway between two floats: only the tiny c decides.
+    p, q = (12, 12) if dtype is np.float32 else (26, 27)
+    a[:2], b[:2] = 1 + 2.0**-p, 1 + 2.0**-q
+    c[:2] = [2.0**-120, -(2.0**-120)]
     got = fma(a, b, c)
     for i in range(2000):
         assert got[i] == exact_fma(a[i], b[i], c[i], dtype), (a[i], b[i], c[i])
