@@ -10,6 +10,23 @@ True
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+
+_PACKAGE = str(Path(__file__).parent.parent)
+
+
+def user_line() -> str:
+    """file:line of the innermost frame outside this package ("" when there is none)."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, "<frozen")):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
 
 class RushlightError(Exception):
     """Mixin of all our errors. `where` is the user's "file:line", or "" when it is not known."""

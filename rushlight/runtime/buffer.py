@@ -27,7 +27,7 @@ from rushlight.runtime.allocator import Block
 class Buffer:
     """Memory. `foreign`: visible outside, so it is never donated or reused in place."""
 
-    __slots__ = ("address", "nbytes", "owner", "foreign", "readonly", "__weakref__")
+    __slots__ = ("__weakref__", "address", "foreign", "nbytes", "owner", "readonly")
 
     def __init__(
         self, address: int, nbytes: int, owner: Any, foreign: bool, readonly: bool = False
@@ -61,7 +61,7 @@ class Buffer:
 
     def __del__(self) -> None:
         owner = getattr(self, "owner", None)
-        if type(owner) is Block:
+        if type(owner) is Block and not self.foreign:
             self.owner = None
             allocator.DEFAULT.give(owner)
 

@@ -20,7 +20,7 @@ from rushlight.runtime.buffer import allocate
 # A program of less work stays on the caller: waking the workers would cost more than they save.
 PROGRAM_SHARE_PS = 50_000_000
 # In a program worth sharing the workers are awake, and a region is handed out in about 1 us.
-REGION_SHARE_PS = 10_000_000
+REGION_SHARE_PS = 5_000_000
 # How often a long program comes back to Python, so that a pending Ctrl-C is seen.
 SLICE_NS = 100_000_000
 

@@ -20,10 +20,10 @@ import time
 import numpy as np
 
 from rushlight.backends.llvm.pool_ir import BIAS, OFFSETS, POOL_BYTES, native
+from rushlight.base.config import config
 from rushlight.runtime.buffer import Buffer, allocate
 
-SPIN_US = 100
-_MAX_THREADS = 1024
+_MAX_THREADS = 4096
 # An interpreter that exits does not wait longer for a program of a daemon thread.
 _EXIT_WAIT_S = 10.0
 
@@ -31,7 +31,7 @@ _EXIT_WAIT_S = 10.0
 class Pool:
     """`threads` threads in all, the caller included. Used by one caller at a time (see `lock`)."""
 
-    def __init__(self, threads: int, spin_us: float = SPIN_US) -> None:
+    def __init__(self, threads: int, spin_us: float) -> None:
         self.threads = threads
         self.lock = threading.Lock()
         self._memory = allocate(POOL_BYTES)
@@ -100,9 +100,11 @@ def pause_ns() -> float:
 
 
 def default_threads() -> int:
-    """The CPUs this process may use."""
+    """The setting num_threads, or else the CPUs this process may use."""
     if os.name == "nt":
         return 1
+    if config.num_threads:
+        return config.num_threads
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -115,7 +117,7 @@ class _State:
         self.lock = threading.RLock()
         self.pool: Pool | None = None
         self.threads = 0
-        self.spin_us: float = SPIN_US
+        self.spin_us: float | None = None
 
 
 _STATE = _State()
@@ -149,6 +151,10 @@ def set_spin_us(spin_us: float) -> None:
         _drop_pool()
 
 
+def _spin_us() -> float:
+    return config.spin_us if _STATE.spin_us is None else _STATE.spin_us
+
+
 def get_pool() -> Pool:
     """The pool of this process with the present settings."""
     pool = _STATE.pool
@@ -156,7 +162,7 @@ def get_pool() -> Pool:
         with _STATE.lock:
             pool = _STATE.pool
             if pool is None:
-                pool = _STATE.pool = Pool(get_num_threads(), _STATE.spin_us)
+                pool = _STATE.pool = Pool(get_num_threads(), _spin_us())
     return pool
 
 

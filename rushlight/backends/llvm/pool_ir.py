@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+import re
 import sys
 from types import SimpleNamespace
 
@@ -62,7 +64,23 @@ KERNEL_CALL = (
 )
 
 
-def pool_ir(triple: str) -> str:
+_DECLARED = re.compile(r"^declare i32 (@(?:pthread|sched|clock)_\w+\([^)]*\))$", re.MULTILINE)
+
+
+def without_threads(text: str) -> str:
+    """For a system without pthreads: nothing sleeps or wakes, and no time passes.
+
+    Only programs on the calling thread are run then.
+    """
+    text = _DECLARED.sub(r"define internal i32 \1 { ret i32 0 }", text)
+    # A clock that was not written would give any number.
+    return text.replace(
+        "%clock = alloca [2 x i64], align 8",
+        ("%clock = alloca [2 x i64], align 8\n  store [2 x i64] zeroinitializer, ptr %clock"),
+    )
+
+
+def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
     """The module's text for a target triple."""
     arch = triple.split("-")[0]
     family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
@@ -73,7 +91,7 @@ def pool_ir(triple: str) -> str:
     text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
     for name, offset in OFFSETS.items():
         text = text.replace(f"<at {name}>", f"%{name} = getelementptr i8, ptr %pool, i64 {offset}")
-    return text
+    return text if threads else without_threads(text)
 
 
 _SIGNATURES = {

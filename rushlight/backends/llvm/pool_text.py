@@ -76,8 +76,9 @@ define internal void @call_launch(ptr %launch, i64 %begin, i64 %end, ptr %local,
 }
 
 ; Claim units of whatever region is on, until none is left.
-define internal void @work(ptr %pool, ptr %local) noinline {
+define internal void @work(ptr %pool, i64 %index) noinline {
 entry:
+  <at locals>
   <at counter>
   <at done>
   <at work_launches>
@@ -98,6 +99,10 @@ valid.claim:
   %count = load i64, ptr %work_count
   %units = load i64, ptr %work_units
   %status = load ptr, ptr %work_status
+  ; Not before the claim: the caller may have grown the scratch since the last region.
+  %local.list = load ptr, ptr %locals
+  %local.p = getelementptr ptr, ptr %local.list, i64 %index
+  %local = load ptr, ptr %local.p
   %left = sub i64 %claimed, <BIAS>
   %unit = sub i64 %units, %left
   br label %find
@@ -141,7 +146,6 @@ entry:
   <at mutex>
   <at cond>
   <at spins>
-  <at locals>
   br label %fresh
 fresh:
   br label %look
@@ -151,11 +155,7 @@ look:
   %some = icmp sgt i64 %seen, <BIAS>
   br i1 %some, label %join, label %idle
 join:
-  ; The caller may have grown the scratch since the last region: read its address anew.
-  %local.list = load ptr, ptr %locals
-  %local.p = getelementptr ptr, ptr %local.list, i64 %index
-  %local = load ptr, ptr %local.p
-  call void @work(ptr %pool, ptr %local)
+  call void @work(ptr %pool, i64 %index)
   br label %fresh
 idle:
   %leave = load atomic i64, ptr %exit acquire, align 8
@@ -214,8 +214,7 @@ out:
 }
 
 ; Publish a region, take part in it, wait until all its units are done.
-define internal void @run_shared(ptr %pool, ptr %launches, i64 %count, i64 %units, ptr %local,
-                                 ptr %status) {
+define internal void @run_shared(ptr %pool, ptr %launches, i64 %count, i64 %units, ptr %status) {
 entry:
   <at counter>
   <at done>
@@ -252,7 +251,7 @@ signal:
   %more.signals = icmp slt i64 %sent.next, %signals
   br i1 %more.signals, label %signal, label %join
 join:
-  call void @work(ptr %pool, ptr %local)
+  call void @work(ptr %pool, i64 0)
   %limit = load i64, ptr %spins
   br label %wait
 wait:
@@ -285,7 +284,8 @@ define internal i64 @now_ns(ptr %clock) {
 }
 
 ; Regions first, first + 1, ... until n, an error, or (after one region) budget_ns have passed.
-; pool null: on this thread only. A region of less work than %limit (ps) is not shared. Returns the region to go on with.
+; pool null: on this thread only. A region of less work than %limit (ps) is not shared.
+; Returns the region to go on with.
 define i64 @run_plan(ptr %pool, ptr %regions, ptr %launches, i64 %first, i64 %n, ptr %status,
                      ptr %local, i64 %budget, i64 %limit) {
 entry:
@@ -337,7 +337,7 @@ decide:
   %share = and i1 %worth, %many
   br i1 %share, label %shared, label %serial
 shared:
-  call void @run_shared(ptr %pool, ptr %mine, i64 %count, i64 %units, ptr %local, ptr %status)
+  call void @run_shared(ptr %pool, ptr %mine, i64 %count, i64 %units, ptr %status)
   br label %after
 serial:
   call void @run_alone(ptr %mine, i64 %count, ptr %local, ptr %status)

@@ -5,7 +5,8 @@ PyTorch's scalar conversion does.
 
 >>> from rushlight.base.dtypes import find_dtype
 >>> words = np.zeros(2, np.int64)
->>> slots = ScalarSlots(); slots.add(0, 0, find_dtype("float32")); slots.add(1, 1, find_dtype("int8"))
+>>> slots = ScalarSlots()
+>>> slots.add(0, 0, find_dtype("float32")); slots.add(1, 1, find_dtype("int8"))
 >>> slots.freeze().write(words, [1.0, -1]); [hex(word) for word in words]
 ['0x3f800000', '0xff']
 """

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from rushlight.ir.symint import Atom, Expr, OpAtom, VarAtom
 
-
 _INFIX = {"floordiv": "//", "mod": "%"}
 
 

@@ -18,6 +18,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
 
+Scratch = tuple[DType, int | Expr]
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -47,6 +49,6 @@ class LlvmExecutable:
 
     program: Program
     launches: tuple[Launch, ...]
-    scratch: tuple[tuple[DType, int | Expr], ...] = ()
+    scratch: tuple[Scratch, ...] = ()
     object_bytes: bytes = b""
     library: Any = field(default=None, repr=False)

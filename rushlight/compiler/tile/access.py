@@ -16,7 +16,7 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, is_less, is_nonnegative
-from rushlight.ops.random import philox_bits
+from rushlight.ops.random import random_bits_scalar
 
 Index = "int | Expr"
 Coords = tuple
@@ -177,7 +177,7 @@ class Access:
 
     def _random_bits(self, node: Node, at: Coords, mask: E | None) -> E:
         seed, offset = (self.value(src, (), mask) for src in node.src)
-        return philox_bits(seed, offset, s.index(linear(at, strides_of(node.shape))))
+        return random_bits_scalar(seed, offset, s.index(linear(at, strides_of(node.shape))))
 
     def _gather_nd(self, node: Node, at: Coords, mask: E | None) -> E:
         source, *indices = node.src

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.base.dtypes import DType
@@ -16,7 +16,7 @@ from rushlight.compiler.tile.transform import Substitution, grid_roots, merge_ax
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, variables
+from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, substitute, variables
 
 BLOCK = 8192  # elements per instance of a flat map: a few L1s of work, no schedule of any backend
 MIN_INNER = 2048
@@ -106,21 +106,31 @@ class KernelBuilder:
 
     def finish(self, grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None = None) -> Kernel:
         """The kernel. `numel`: (name, value) of a size that became a run-time number."""
-        mapping, ints, sizes = _canonical_sizes(grids, numel)
-        if any(name != str(value) for name, value in mapping.items()):
-            renamed = Substitution(mapping)
+        mapping, ints, sizes = _canonical_sizes(grids, numel, self.buffers.values())
+        buffers = tuple(self.buffers.values())
+        if mapping:
+            new = {b: replace(b, size=_new_size(b.size, mapping, numel)) for b in buffers}
+            renamed = Substitution(mapping, buffers=new)
             grids = [renamed.grid(grid) for grid in grids]
+            buffers = tuple(new.values())
         program = Program(
-            kernel_name(self.group), tuple(self.buffers.values()), tuple(self.params.values()),
-            sizes, tuple(grids),
+            kernel_name(self.group), buffers, tuple(self.params.values()), sizes, tuple(grids)
         )
         nodes = tuple(key if isinstance(key, Node) else None for key in self.buffers)
         slots = tuple(slot for slot, _ in self.params)
         return Kernel(self.group, program, nodes, slots, ints, tuple(self.inplace))
 
 
+def _new_size(
+    size: int | Expr, mapping: dict[str, int | Expr], numel: tuple[str, int | Expr] | None
+) -> int | Expr:
+    if numel is not None and size == numel[1]:
+        return mapping[numel[0]]
+    return substitute(size, mapping)
+
+
 def _canonical_sizes(
-    grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None
+    grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None, buffers: Iterable[Buffer]
 ) -> tuple[dict[str, int | Expr], tuple[int | Expr, ...], tuple[Var, ...]]:
     """Kernel-local names n0, n1, ... for the variables of a program, in order of appearance, so
     that equal kernels of one plan have equal text."""
@@ -130,6 +140,9 @@ def _canonical_sizes(
             found.update({k: v for k, v in variables(extent).items() if k not in found})
         for at in index_exprs(grid_roots(grid)):
             found.update({k: v for k, v in variables(at).items() if k not in found})
+    for buffer in buffers:
+        if numel is None or buffer.size != numel[1]:
+            found.update({k: v for k, v in variables(buffer.size).items() if k not in found})
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():

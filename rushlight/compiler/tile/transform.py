@@ -11,8 +11,10 @@ from dataclasses import replace
 from rushlight.compiler.tile.ir import (
     AnyGrid,
     Axis,
+    Buffer,
     DotGrid,
     Grid,
+    Local,
     Loop,
     Map,
     Reduce,
@@ -34,10 +36,14 @@ class Substitution:
     """Replace index variables by expressions, in indices, extents and scalar expressions."""
 
     def __init__(
-        self, mapping: Mapping_, axes: Mapping[str, tuple[Axis, ...]] | None = None
+        self,
+        mapping: Mapping_,
+        axes: Mapping[str, tuple[Axis, ...]] | None = None,
+        buffers: Mapping[Buffer, Buffer] | None = None,
     ) -> None:
         self.mapping = mapping
         self.axes = axes or {}
+        self.buffers = buffers or {}
         self._done: dict[E, E] = {}
         self._indices: dict[Expr, int | Expr] = {}
 
@@ -66,7 +72,7 @@ class Substitution:
         args = tuple(self._done[a] for a in node.args)
         if node.op in ("load", "local"):
             buffer, at = node.meta
-            return s.make(node.op, args, node.dtype, (buffer, self.index(at)))
+            return s.make(node.op, args, node.dtype, (self.dest(buffer), self.index(at)))
         if node.op == "index":
             return s.index(self.index(node.meta))
         if node.op == "check_index":
@@ -74,9 +80,12 @@ class Substitution:
             return s.make(node.op, args, node.dtype, (self.index(size), site))
         return node if args == node.args else s.make(node.op, args, node.dtype, node.meta)
 
+    def dest(self, buffer: Buffer | Local) -> Buffer | Local:
+        return self.buffers.get(buffer, buffer) if isinstance(buffer, Buffer) else buffer
+
     def store(self, store: Store) -> Store:
         mask = None if store.mask is None else self.expr(store.mask)
-        return Store(store.dest, self.index(store.at), self.expr(store.value), mask)
+        return Store(self.dest(store.dest), self.index(store.at), self.expr(store.value), mask)
 
     def axis_list(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         result: list[Axis] = []
@@ -107,6 +116,7 @@ class Substitution:
                 axes=self.axis_list(statement.axes),
                 over=self.axis_list([statement.over])[0],
                 value=self.expr(statement.value),
+                dest=self.dest(statement.dest),
                 at=self.index(statement.at),
             )
         if isinstance(statement, Sort):
@@ -114,6 +124,7 @@ class Substitution:
                 statement,
                 over=self.axis_list([statement.over])[0],
                 key=self.expr(statement.key),
+                dest=self.dest(statement.dest),
                 at=self.index(statement.at),
             )
         body = tuple(self.statement(inner) for inner in statement.body)
@@ -121,7 +132,13 @@ class Substitution:
 
     def item(self, item: ReduceItem) -> ReduceItem:
         finish = None if item.finish is None else self.expr(item.finish)
-        return replace(item, value=self.expr(item.value), at=self.index(item.at), finish=finish)
+        return replace(
+            item,
+            value=self.expr(item.value),
+            dest=self.dest(item.dest),
+            at=self.index(item.at),
+            finish=finish,
+        )
 
     def grid(self, grid: AnyGrid) -> AnyGrid:
         if isinstance(grid, Grid):
@@ -141,6 +158,7 @@ class Substitution:
             rows=self.index(grid.rows),
             row=self.expr(grid.row),
             value=self.expr(grid.value),
+            dest=self.dest(grid.dest),
         )
 
 

@@ -76,6 +76,8 @@ spin:
 spun:
   %new = add i64 %slot, 1
   store i64 %new, ptr %x"""
+# The same, then says which thread ran it: its scratch.
+WHO = SLOW.replace("%new = add i64 %slot, 1", "%new = ptrtoint ptr %local to i64")
 
 
 @functools.cache
@@ -88,6 +90,7 @@ def library() -> SimpleNamespace:
             loop("add_one", "", ADD_ONE),
             loop("add_sizes", "", ADD_SIZES),
             loop("use_local", "", USE_LOCAL),
+            loop("who", "", WHO),
             loop("set_status", "", SET_STATUS),
             loop("slow", "", SLOW),
             f"define void @nothing{HEAD} {{ ret void }}\n",
@@ -97,7 +100,7 @@ def library() -> SimpleNamespace:
     machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, jit=True)
     engine = llvm.create_lljit_compiler(machine)
     builder = llvm.JITLibraryBuilder().add_ir(text)
-    names = ("add_one", "add_sizes", "use_local", "set_status", "slow", "nothing")
+    names = ("add_one", "add_sizes", "use_local", "who", "set_status", "slow", "nothing")
     for name in names:
         builder.export_symbol(name)
     tracker = builder.link(engine, "test_kernels")
