@@ -31,7 +31,11 @@ def check_node(node: E, expanded: bool = True) -> None:
         if expanded:
             raise Invalid(f"math op {op!r} is left: run decompose_math.expand first")
     if op in _LEAVES:
-        if op == "load" and args and (args[0].dtype is not bool_ or args[1].dtype is not node.dtype):
+        if (
+            op == "load"
+            and args
+            and (args[0].dtype is not bool_ or args[1].dtype is not node.dtype)
+        ):
             raise Invalid("a load's mask must be bool and its other value of the buffer's dtype")
         return
     if len(args) != _ARITY.get(op, 2):
@@ -60,7 +64,9 @@ def _check_dtypes(node: E) -> None:
         return
     kind = operand.kind
     if operand.compute is not operand and op not in _COMPARE:
-        raise Invalid(f"{op} on {operand.name}: arithmetic is on {operand.compute.name}, cast first")
+        raise Invalid(
+            f"{op} on {operand.name}: arithmetic is on {operand.compute.name}, cast first"
+        )
     wrong = (
         (op in _FLOAT and kind != "float")
         or (op in _INT and kind not in ("int", "uint"))
