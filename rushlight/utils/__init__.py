@@ -1,1 +1,5 @@
-"""x"""
+"""`torch.utils`: data loading."""
+
+from rushlight.utils import data
+
+__all__ = ["data"]

@@ -146,7 +146,7 @@ class OneCycleLR(_MomentumCycle):
     Example:
         >>> weight = torch.ones(1, requires_grad=True)
         >>> optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
-        >>> OneCycleLR(optimizer, max_lr=0.5, total_steps=10).get_last_lr()
+        >>> OneCycleLR(optimizer, max_lr=0.5, total_steps=10, anneal_strategy="linear").get_last_lr()
         [0.02]
     """
 
