@@ -125,7 +125,7 @@ class DataLoader:
         # One draw per pass, as PyTorch does for its workers' seeds: equal seeds, equal orders.
         torch.empty((), dtype=torch.int64).random_(generator=self.generator)
         batches = self._iterable_batches() if self._is_iterable else self._indexed_batches()
-        return map(self._pinned, batches) if self.pin_memory else batches
+        return map(self._pinned, batches) if self.pin_memory and has_gpu() else batches
 
     def _indexed_batches(self) -> Iterator[Any]:
         if self.batch_sampler is None:
@@ -146,9 +146,9 @@ class DataLoader:
             batch = [*itertools.islice(samples, self.batch_size)]
 
     def _pinned(self, batch: Any) -> Any:
-        """Move tensors to pinned memory where their device type knows it."""
+        """Move tensors to memory from which a GPU copies faster."""
         if isinstance(batch, torch.Tensor):
-            return batch.pin_memory() if hasattr(batch, "pin_memory") else batch
+            return batch.pin_memory()
         if isinstance(batch, dict):
             return {key: self._pinned(value) for key, value in batch.items()}
         if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
@@ -163,6 +163,11 @@ class DataLoader:
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+def has_gpu() -> bool:
+    """Say if there is a GPU; without one pinned memory is of no use."""
+    return hasattr(torch, "cuda") and torch.cuda.is_available()
 
 
 def check_workers(
