@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import rushlight as torch
@@ -266,19 +267,41 @@ class Hardtanh(Module):
         tensor([1.])
     """
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+    def __init__(
+        self,
+        min_val: float = -1.0,
+        max_val: float = 1.0,
+        inplace: bool = False,
+        min_value: float | None = None,
+        max_value: float | None = None,
+    ) -> None:
         super().__init__()
-        if max_val <= min_val:
-            raise AssertionError("max_val must be larger than min_val")
-        self.min_val = min_val
-        self.max_val = max_val
+        self.min_val = renamed("min_value", min_value, "min_val", min_val)
+        self.max_val = renamed("max_value", max_value, "max_val", max_val)
         self.inplace = inplace
+        if self.max_val <= self.min_val:
+            raise AssertionError(
+                f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})"
+            )
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return f"min_val={self.min_val}, max_val={self.max_val}" + (", inplace=True" if self.inplace else "")
+        text = f"min_val={self.min_val}, max_val={self.max_val}"
+        return text + (", inplace=True" if self.inplace else "")
+
+
+def renamed(old_name: str, old: float | None, new_name: str, new: float) -> float:
+    """Return the value given under an argument's old name, with a warning, or the new one."""
+    if old is None:
+        return new
+    warnings.warn(
+        f"keyword argument `{old_name}` is deprecated and rename to `{new_name}`",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return old
 
 
 class ReLU6(Hardtanh):

@@ -28,10 +28,12 @@ class _Boundary(torch.autograd.Function):
     """The identity; its backward gives the gradients to a function first."""
 
     @staticmethod
-    def forward(ctx: Any, on_grads: Callable[[Gradients], Gradients], *tensors: Any) -> Any:
+    def forward(
+        ctx: Any, on_grads: Callable[[Gradients], Gradients], zeros_for_none: bool, *tensors: Any
+    ) -> Any:
         outputs = tuple(tensor.view_as(tensor) for tensor in tensors)
         ctx.on_grads = on_grads
-        ctx.set_materialize_grads(False)
+        ctx.set_materialize_grads(zeros_for_none)
         ctx.mark_non_differentiable(
             *(out for out, tensor in zip(outputs, tensors) if not tensor.requires_grad)
         )
@@ -39,21 +41,22 @@ class _Boundary(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        return (None, *ctx.on_grads(grads))
+        return (None, None, *ctx.on_grads(grads))
 
 
 def wrap_tensors(
-    on_grads: Callable[[Gradients], Gradients], values: tuple[Any, ...]
+    on_grads: Callable[[Gradients], Gradients], values: tuple[Any, ...], zeros_for_none: bool
 ) -> tuple[tuple[Any, ...], list[int]]:
     """Pass the tensors among `values` through a boundary; also return their positions.
 
-    The positions are empty when no gradient can flow, and then nothing was wrapped.
+    The positions are empty when no gradient can flow, and then nothing was wrapped. A tensor
+    that gets no gradient shows as None, or as zeros with `zeros_for_none`.
     """
     places = [place for place, value in enumerate(values) if isinstance(value, torch.Tensor)]
     needs_grad = any(values[place].requires_grad for place in places)
     if not (torch.is_grad_enabled() and needs_grad):
         return values, []
-    wrapped = _Boundary.apply(on_grads, *(values[place] for place in places))
+    wrapped = _Boundary.apply(on_grads, zeros_for_none, *(values[place] for place in places))
     out = list(values)
     for place, tensor in zip(places, wrapped):
         out[place] = tensor
@@ -98,14 +101,16 @@ class BackwardCall:
     def wrap_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Place the boundary before `forward`."""
         self.input_count = len(args)
-        args, self.input_places = wrap_tensors(self.on_input_grads, args)
+        args, self.input_places = wrap_tensors(self.on_input_grads, args, zeros_for_none=True)
         return args
 
     def wrap_output(self, result: Any) -> Any:
         """Place the boundary behind `forward`; a result is a tensor or a tuple of values."""
         values = result if isinstance(result, tuple) else (result,)
         self.output_count = len(values)
-        values, self.output_places = wrap_tensors(self.on_output_grads, values)
+        values, self.output_places = wrap_tensors(
+            self.on_output_grads, values, zeros_for_none=False
+        )
         return values if isinstance(result, tuple) else values[0]
 
     def on_output_grads(self, grads: Gradients) -> Gradients:
