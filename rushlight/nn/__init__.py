@@ -2,34 +2,20 @@
 
 from rushlight.nn import functional, init, utils
 from rushlight.nn.activation import (
-    CELU,
-    ELU,
     GELU,
     GLU,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
     LogSigmoid,
     LogSoftmax,
     Mish,
-    PReLU,
-    RReLU,
-    ReLU,
-    ReLU6,
-    SELU,
-    SiLU,
     Sigmoid,
+    SiLU,
     Softmax,
     Softmax2d,
     Softmin,
     Softplus,
-    Softshrink,
     Softsign,
     Tanh,
     Tanhshrink,
-    Threshold,
 )
 from rushlight.nn.attention import MultiheadAttention
 from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d
@@ -57,6 +43,22 @@ from rushlight.nn.padding import ConstantPad2d, PixelShuffle, ZeroPad2d
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.nn.parameter_containers import ParameterDict, ParameterList
 from rushlight.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from rushlight.nn.rectifiers import (
+    CELU,
+    ELU,
+    SELU,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyReLU,
+    PReLU,
+    ReLU,
+    ReLU6,
+    RReLU,
+    Softshrink,
+    Threshold,
+)
 
 __all__ = [
     "AdaptiveAvgPool2d",

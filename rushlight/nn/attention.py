@@ -147,7 +147,7 @@ class MultiheadAttention(Module):
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        inputs = zip((query, key, value), weights, biases)
+        inputs = zip((query, key, value), weights, biases, strict=True)
         q, k, v = (F.linear(x, weight, bias) for x, weight, bias in inputs)
         return q, k, v
 

@@ -35,7 +35,7 @@ class _Boundary(torch.autograd.Function):
         ctx.on_grads = on_grads
         ctx.set_materialize_grads(zeros_for_none)
         ctx.mark_non_differentiable(
-            *(out for out, tensor in zip(outputs, tensors) if not tensor.requires_grad)
+            *(out for out, tensor in zip(outputs, tensors, strict=True) if not tensor.requires_grad)
         )
         return outputs
 
@@ -58,7 +58,7 @@ def wrap_tensors(
         return values, []
     wrapped = _Boundary.apply(on_grads, zeros_for_none, *(values[place] for place in places))
     out = list(values)
-    for place, tensor in zip(places, wrapped):
+    for place, tensor in zip(places, wrapped, strict=True):
         out[place] = tensor
     return tuple(out), places
 
@@ -66,7 +66,7 @@ def wrap_tensors(
 def spread(grads: Iterable[Any], places: list[int], length: int) -> Gradients:
     """Put gradients at their positions in a tuple of `length`, with None elsewhere."""
     out: list[torch.Tensor | None] = [None] * length
-    for place, grad in zip(places, grads):
+    for place, grad in zip(places, grads, strict=True):
         out[place] = grad
     return tuple(out)
 

@@ -171,4 +171,3 @@ def pixel_shuffle(input: torch.Tensor, upscale_factor: int) -> torch.Tensor:
     blocks = input.reshape(-1, channels // (r * r), r, r, height, width)
     fine = blocks.permute(0, 1, 4, 2, 5, 3)
     return fine.reshape(*batch, channels // (r * r), height * r, width * r)
-

@@ -103,7 +103,9 @@ class Conv2d(Module):
             text += f", groups={self.groups}"
         if self.bias is None:
             text += ", bias=False"
-        return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
+        return text + (
+            f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else ""
+        )
 
 
 def check_arguments(

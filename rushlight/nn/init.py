@@ -230,9 +230,7 @@ def kaiming_normal_(
 
 
 @torch.no_grad()
-def orthogonal_(
-    tensor: torch.Tensor, gain: float = 1, generator: Generator = None
-) -> torch.Tensor:
+def orthogonal_(tensor: torch.Tensor, gain: float = 1, generator: Generator = None) -> torch.Tensor:
     """Fill with a (semi-)orthogonal matrix; dimensions after the first count as one."""
     if tensor.ndimension() < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")

@@ -183,9 +183,7 @@ class BCELoss(_WeightedLoss):
     """
 
     def forward(self, input: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return F.binary_cross_entropy(
-            input, target, weight=self.weight, reduction=self.reduction
-        )
+        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):

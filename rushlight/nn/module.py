@@ -236,12 +236,9 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
     # --- the call -------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` and the hooks around it."""
+        """Run `forward` and the hooks around it; without hooks at almost no cost."""
         if self._compiled_call_impl is not None:
             return self._compiled_call_impl(*args, **kwargs)
-        return self._call_impl(*args, **kwargs)
-
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if not (
             self._forward_hooks
             or self._forward_pre_hooks
@@ -249,6 +246,10 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
             or self._backward_pre_hooks
         ):
             return self.forward(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` and the hooks; this is what `compile` compiles."""
         called: set[int] = set()
         try:
             return self._call_with_hooks(args, kwargs, called)

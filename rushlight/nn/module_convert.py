@@ -56,7 +56,9 @@ class ModuleConvert(ModuleWalk):
         fn(self)
         return self
 
-    def _apply(self: Self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
+    def _apply(
+        self: Self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
+    ) -> Self:
         """Replace each tensor by `fn(tensor)`; a parameter stays the same Python object."""
         if recurse:
             for module in self.children():

@@ -82,9 +82,7 @@ class ModuleHooks(ModuleWalk):
         marks += (self._forward_hooks_always_called,) if always_call else ()
         return add_hook(self._forward_hooks, hook, prepend, marks)
 
-    def register_full_backward_pre_hook(
-        self, hook: Hook, prepend: bool = False
-    ) -> RemovableHandle:
+    def register_full_backward_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Call `hook(module, grad_output)`; what it returns replaces the gradient."""
         return add_hook(self._backward_pre_hooks, hook, prepend)
 

@@ -140,17 +140,26 @@ class ModuleState(ModuleWalk):
                 missing_keys.append(key)
 
         extra_key = prefix + EXTRA_STATE_KEY
-        if self._overrides("set_extra_state"):
-            if extra_key in state_dict:
-                self.set_extra_state(state_dict[extra_key])
-            elif strict:
-                missing_keys.append(extra_key)
-        elif strict and extra_key in state_dict:
-            unexpected_keys.append(extra_key)
-
+        self._load_extra_state(state_dict, extra_key, strict, missing_keys, unexpected_keys)
         if strict:
             names = [key for key in state_dict if key.startswith(prefix) and key != extra_key]
             unexpected_keys.extend(k for k in names if not self._expects(k[len(prefix) :], own))
+
+    def _load_extra_state(
+        self,
+        state_dict: dict[str, Any],
+        key: str,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+    ) -> None:
+        if not self._overrides("set_extra_state"):
+            if strict and key in state_dict:
+                unexpected_keys.append(key)
+        elif key in state_dict:
+            self.set_extra_state(state_dict[key])
+        elif strict:
+            missing_keys.append(key)
 
     def _expects(self, name: str, own: dict[str, Any]) -> bool:
         first, dot, _ = name.partition(".")
@@ -228,7 +237,9 @@ class ModuleState(ModuleWalk):
             for name, child in module._modules.items():
                 if child is not None:
                     below = prefix + name + "."
-                    load(child, {k: v for k, v in local_state.items() if k.startswith(below)}, below)
+                    load(
+                        child, {k: v for k, v in local_state.items() if k.startswith(below)}, below
+                    )
             incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:

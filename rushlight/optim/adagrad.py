@@ -80,7 +80,7 @@ class Adagrad(GroupedOptimizer):
             return lr if lr_decay == 0 else lr / (1 + (step - 1) * lr_decay)
 
         self._advance(params, group)
-        for param, rate in zip(params, self._per_step(params, decayed_lr)):
+        for param, rate in zip(params, self._per_step(params, decayed_lr), strict=True):
             grad = decayed_grad(param, group)
             total = self.state[param]["sum"].addcmul_(grad, grad, value=1)
             descend(param, grad / total.sqrt().add_(group["eps"]), rate)

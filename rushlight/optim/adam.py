@@ -37,8 +37,7 @@ def check_betas(betas: tuple[Scalar, Scalar], capturable: bool, foreach: bool | 
             continue
         if not capturable and foreach:
             raise ValueError(
-                f"betas[{place}] as a Tensor is not supported for capturable=False and "
-                "foreach=True"
+                f"betas[{place}] as a Tensor is not supported for capturable=False and foreach=True"
             )
         if betas[place].numel() != 1:
             raise ValueError(f"Tensor betas[{place}] must be 1-element")
@@ -129,7 +128,9 @@ class Adam(GroupedOptimizer):
             return group["lr"] / bias_correction(beta1, step), root
 
         self._advance(params, group)
-        for param, (step_size, root) in zip(params, self._per_step(params, corrections)):
+        for param, (step_size, root) in zip(
+            params, self._per_step(params, corrections), strict=True
+        ):
             self._update_one(param, group, step_size, root)
 
     def _update_one(

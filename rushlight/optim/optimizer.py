@@ -171,8 +171,7 @@ class Optimizer:
     def _check_param(self, param: Any) -> None:
         if not isinstance(param, torch.Tensor):
             raise TypeError(
-                "optimizer can only optimize Tensors, "
-                f"but one of the params is {typename(param)}"
+                f"optimizer can only optimize Tensors, but one of the params is {typename(param)}"
             )
         if self.defaults.get("differentiable") or param.is_leaf or param.retains_grad:
             return
@@ -298,14 +297,17 @@ class Optimizer:
         saved_groups = deepcopy(state_dict["param_groups"])
         if len(self.param_groups) != len(saved_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
-        if any(len(a["params"]) != len(b["params"]) for a, b in zip(self.param_groups, saved_groups)):
+        if any(
+            len(a["params"]) != len(b["params"])
+            for a, b in zip(self.param_groups, saved_groups, strict=True)
+        ):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of "
                 "optimizer's group"
             )
         saved_numbers = chain.from_iterable(group["params"] for group in saved_groups)
         params = chain.from_iterable(group["params"] for group in self.param_groups)
-        param_of = dict(zip(saved_numbers, params))
+        param_of = dict(zip(saved_numbers, params, strict=True))
 
         state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         copied_steps: dict[tuple[int, Any], torch.Tensor] = {}
@@ -314,7 +316,7 @@ class Optimizer:
                 state[param_of[number]] = copy_state(param_of[number], value, copied_steps)
             else:
                 state[number] = deepcopy(value)
-        for group, saved in zip(self.param_groups, saved_groups):
+        for group, saved in zip(self.param_groups, saved_groups, strict=True):
             saved["params"] = group["params"]
             if "param_names" in group:
                 saved.setdefault("param_names", group["param_names"])

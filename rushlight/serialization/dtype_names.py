@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 
 import numpy as np
+
 import rushlight as torch
 from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
 

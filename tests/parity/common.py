@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 import pytest
-import rushlight as torch
 import torch as real
+
+import rushlight as torch
 
 
 def random_array(shape, seed=0):

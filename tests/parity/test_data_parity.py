@@ -8,7 +8,6 @@ import pytest
 
 real = pytest.importorskip("torch")
 import rushlight as torch  # noqa: E402
-
 from tests.parity.common import assert_same_error  # noqa: E402
 
 same_generator = pytest.mark.skipif(

@@ -10,7 +10,6 @@ import pytest
 
 real = pytest.importorskip("torch")
 import rushlight as torch  # noqa: E402
-
 from tests.parity.common import assert_same_error, random_array, to_ours, to_real  # noqa: E402
 
 
@@ -46,13 +45,13 @@ def check_layer(name, args, kwargs, shapes, train=True):
     assert_equal(own_out, real_out)
     own_out.sum().backward()
     real_out.sum().backward()
-    for a, b in zip(own_in, real_in):
+    for a, b in zip(own_in, real_in, strict=True):
         assert_equal(a.grad, b.grad, 1e-4)
     others = dict(theirs.named_parameters())
     for key, parameter in ours.named_parameters():
         assert_equal(parameter.grad, others[key].grad, 1e-4)
     assert list(ours.state_dict()) == list(theirs.state_dict())
-    for a, b in zip(ours.buffers(), theirs.buffers()):
+    for a, b in zip(ours.buffers(), theirs.buffers(), strict=True):
         assert_equal(a, b)
 
 
@@ -519,7 +518,7 @@ def test_clipping_equals_pytorch(norm_type, max_norm):
         t.nn.utils.clip_grad_value_(parameters[0], 0.05)
         vector = t.nn.utils.parameters_to_vector([p.grad for p in parameters])
         results.append((norm, vector))
-    for own, other in zip(*results):
+    for own, other in zip(*results, strict=True):
         assert_equal(own, other)
 
 

@@ -9,7 +9,6 @@ import pytest
 
 real = pytest.importorskip("torch")
 import rushlight as torch  # noqa: E402
-
 from tests.parity.common import assert_same_error, random_array, to_ours, to_real  # noqa: E402
 
 SHAPES = [(3, 4), (5,), ()]
@@ -47,7 +46,7 @@ def set_grads(params, make, step, dtype="float32", skip=None):
 
 
 def assert_params_equal(ours, theirs, tolerance=2e-6):
-    for own, other in zip(ours, theirs):
+    for own, other in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(
             own.detach().numpy(), other.detach().numpy(), rtol=tolerance, atol=tolerance
         )
@@ -170,9 +169,7 @@ BAD = [
     lambda t, p: t.optim.RMSprop(p, alpha=-1),
     lambda t, p: t.optim.RMSprop(p, momentum=-1),
     lambda t, p: t.optim.SGD(p).load_state_dict({"state": {}, "param_groups": []}),
-    lambda t, p: t.optim.SGD(p).load_state_dict(
-        {"state": {}, "param_groups": [{"params": [0]}]}
-    ),
+    lambda t, p: t.optim.SGD(p).load_state_dict({"state": {}, "param_groups": [{"params": [0]}]}),
     lambda t, p: t.optim.lr_scheduler.StepLR(3, 1),
     lambda t, p: t.optim.lr_scheduler.LambdaLR(t.optim.SGD(p), [1, 2]),
     lambda t, p: t.optim.lr_scheduler.MultiplicativeLR(t.optim.SGD(p), 3),
@@ -299,7 +296,9 @@ def test_plateau_equals_pytorch(kwargs):
     assert run(torch, to_ours) == run(real, to_real)
 
 
-@pytest.mark.parametrize("name", ["exponential", "cosine", "onecycle", "cyclic", "linear", "lambda"])
+@pytest.mark.parametrize(
+    "name", ["exponential", "cosine", "onecycle", "cyclic", "linear", "lambda"]
+)
 def test_schedule_with_tensor_lr_keeps_the_tensor(name):
     def run(t, make):
         lr = t.tensor(0.1)
@@ -332,7 +331,7 @@ def test_state_dicts_move_between_both():
         for key, value in state.items():
             state[key] = to_ours(value.numpy())
     own_opt.load_state_dict(saved)
-    for own, other in zip(ours, theirs):
+    for own, other in zip(ours, theirs, strict=True):
         own.data = to_ours(other.detach().numpy())
     for step in range(3, 6):
         set_grads(ours, to_ours, step)

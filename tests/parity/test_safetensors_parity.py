@@ -5,9 +5,10 @@ import pytest
 
 pytest.importorskip("torch")
 package = pytest.importorskip("safetensors")
+from safetensors.numpy import load_file, save_file  # noqa: E402
+
 import rushlight as torch  # noqa: E402
 from rushlight.serialization import CorruptFileError, safetensors  # noqa: E402
-from safetensors.numpy import load_file, save_file  # noqa: E402
 
 DTYPES = ["bool", "uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64"]
 DTYPES += ["float16", "float32", "float64"]

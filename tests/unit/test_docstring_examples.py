@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 
 import pytest
+
 import rushlight as torch
 
 PACKAGES = ("rushlight.nn", "rushlight.optim", "rushlight.utils", "rushlight.serialization")

@@ -90,9 +90,7 @@ def clip_grad_norm_(
 
 
 @torch.no_grad()
-def clip_grad_value_(
-    parameters: Tensors, clip_value: float, foreach: bool | None = None
-) -> None:
+def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp each gradient element to [-clip_value, clip_value] in place.
 
     Example:

@@ -45,7 +45,7 @@ class _Composed(LRScheduler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the fields and give each schedule its state."""
         fields = dict(state_dict)
-        for scheduler, saved in zip(self._schedulers, fields.pop("_schedulers")):
+        for scheduler, saved in zip(self._schedulers, fields.pop("_schedulers"), strict=True):
             scheduler.load_state_dict(saved)
         self.__dict__.update(fields)
 

@@ -35,7 +35,7 @@ class CosineAnnealingLR(LRScheduler):
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # The recurrence below would divide by zero just after the lowest point.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            pairs = zip(self.base_lrs, groups)
+            pairs = zip(self.base_lrs, groups, strict=True)
             return [group["lr"] + (base - self.eta_min) * rise for base, group in pairs]
         ratio = self._height(self.last_epoch) / self._height(self.last_epoch - 1)
         return [ratio * (group["lr"] - self.eta_min) + self.eta_min for group in groups]

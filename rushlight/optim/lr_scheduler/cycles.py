@@ -35,7 +35,7 @@ class _MomentumCycle(LRScheduler):
         max_momentums = per_group("max_momentum", self.optimizer, highest)
         if last_epoch == -1:
             groups = self.optimizer.param_groups
-            for group, low, high in zip(groups, base_momentums, max_momentums):
+            for group, low, high in zip(groups, base_momentums, max_momentums, strict=True):
                 self._set_momentum(group, high)
                 group["max_momentum"] = high
                 group["base_momentum"] = low
@@ -78,7 +78,7 @@ class CyclicLR(_MomentumCycle):
         self.optimizer = optimizer
         base_lrs = per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
-            for group, lr in zip(optimizer.param_groups, base_lrs):
+            for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
                 set_value(group, "lr", lr)
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         down = step_size_up if step_size_down is None else step_size_down
@@ -117,11 +117,11 @@ class CyclicLR(_MomentumCycle):
         share = x / self.step_ratio if is_rising else (x - 1) / (self.step_ratio - 1)
         height = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            pairs = zip(self.base_momentums, self.max_momentums)
+            pairs = zip(self.base_momentums, self.max_momentums, strict=True)
             momentums = [high - (high - low) * share * height for low, high in pairs]
-            for group, momentum in zip(self.optimizer.param_groups, momentums):
+            for group, momentum in zip(self.optimizer.param_groups, momentums, strict=True):
                 self._set_momentum(group, momentum)
-        pairs = zip(self.base_lrs, self.max_lrs)
+        pairs = zip(self.base_lrs, self.max_lrs, strict=True)
         return [low + (high - low) * share * height for low, high in pairs]
 
     def state_dict(self) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class OneCycleLR(_MomentumCycle):
     Example:
         >>> weight = torch.ones(1, requires_grad=True)
         >>> optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
-        >>> OneCycleLR(optimizer, max_lr=0.5, total_steps=10, anneal_strategy="linear").get_last_lr()
+        >>> OneCycleLR(optimizer, 0.5, total_steps=9, anneal_strategy="linear").get_last_lr()
         [0.02]
     """
 
@@ -175,12 +175,13 @@ class OneCycleLR(_MomentumCycle):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
-                "anneal_strategy must be one of 'cos' or 'linear', instead got "
-                f"{anneal_strategy}"
+                f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}"
             )
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for group, lr in zip(optimizer.param_groups, per_group("max_lr", optimizer, max_lr)):
+            for group, lr in zip(
+                optimizer.param_groups, per_group("max_lr", optimizer, max_lr), strict=True
+            ):
                 group["initial_lr"] = lr / div_factor
                 group["max_lr"] = lr
                 group["min_lr"] = group["initial_lr"] / final_div_factor
@@ -218,9 +219,7 @@ class OneCycleLR(_MomentumCycle):
         return lrs
 
 
-def count_steps(
-    total_steps: int | None, epochs: int | None, steps_per_epoch: int | None
-) -> int:
+def count_steps(total_steps: int | None, epochs: int | None, steps_per_epoch: int | None) -> int:
     """Return the length of the schedule from what the caller gave."""
     if total_steps is not None:
         if total_steps <= 0 or not isinstance(total_steps, int):

@@ -44,14 +44,17 @@ class LambdaLR(LRScheduler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take the fields; callable objects get theirs back."""
         fields = dict(state_dict)
-        for fn, saved in zip(self.lr_lambdas, fields.pop("lr_lambdas")):
+        for fn, saved in zip(self.lr_lambdas, fields.pop("lr_lambdas"), strict=True):
             if saved is not None:
                 fn.__dict__.update(saved)
         self.__dict__.update(fields)
 
     def get_lr(self) -> list[Lr]:
         self._warn_outside_step()
-        return [base * fn(self.last_epoch) for fn, base in zip(self.lr_lambdas, self.base_lrs)]
+        return [
+            base * fn(self.last_epoch)
+            for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
+        ]
 
 
 class MultiplicativeLR(LambdaLR):
@@ -77,7 +80,10 @@ class MultiplicativeLR(LambdaLR):
         if self._is_initial:
             return self._current_lrs()
         groups = self.optimizer.param_groups
-        return [group["lr"] * fn(self.last_epoch) for fn, group in zip(self.lr_lambdas, groups)]
+        return [
+            group["lr"] * fn(self.last_epoch)
+            for fn, group in zip(self.lr_lambdas, groups, strict=True)
+        ]
 
 
 class StepLR(LRScheduler):

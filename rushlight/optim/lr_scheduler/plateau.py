@@ -120,7 +120,7 @@ class ReduceLROnPlateau(LRScheduler):
                     "`min_lrs` field to match the length of the `optimizer` param groups."
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
-        for group, min_lr in zip(groups, self.min_lrs):
+        for group, min_lr in zip(groups, self.min_lrs, strict=True):
             old_lr = float(group["lr"])
             new_lr = max(old_lr * self.factor, min_lr)
             if old_lr - new_lr > self.eps:

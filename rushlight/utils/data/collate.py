@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, 
 from typing import Any
 
 import numpy as np
+
 import rushlight as torch
 
 UNKNOWN_TYPE = (
@@ -80,10 +81,10 @@ def default_collate(batch: Any) -> Any:
     if not isinstance(first, Sequence):
         raise TypeError(UNKNOWN_TYPE.format(type(first)))
     if is_namedtuple(first):
-        return type(first)(*(default_collate(samples) for samples in zip(*batch)))
+        return type(first)(*(default_collate(samples) for samples in zip(*batch, strict=True)))
     if any(len(sample) != len(first) for sample in batch):
         raise RuntimeError("each element in list of batch should be of equal size")
-    values = [default_collate(samples) for samples in zip(*batch)]
+    values = [default_collate(samples) for samples in zip(*batch, strict=True)]
     return values if isinstance(first, tuple) else map_sequence(first, values)
 
 

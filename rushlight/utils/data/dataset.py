@@ -98,8 +98,10 @@ class StackDataset(Dataset[Any]):
         """Return several samples; datasets that can are asked once."""
         if isinstance(self.datasets, dict):
             columns = [fetch_checked(dataset, indices) for dataset in self.datasets.values()]
-            return [dict(zip(self.datasets, row)) for row in zip(*columns)]
-        return [*zip(*(fetch_checked(dataset, indices) for dataset in self.datasets))]
+            return [
+                dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)
+            ]
+        return [*zip(*(fetch_checked(dataset, indices) for dataset in self.datasets), strict=True)]
 
     def __len__(self) -> int:
         return self._length
@@ -117,8 +119,7 @@ def fetch_checked(dataset: Any, indices: list[int]) -> list[Any]:
     items = fetch(dataset, indices)
     if len(items) != len(indices):
         raise ValueError(
-            "Nested dataset's output size mismatch. "
-            f"Expected {len(indices)}, got {len(items)}"
+            f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(items)}"
         )
     return items
 
@@ -238,4 +239,7 @@ def random_split(
     generator = torch.default_generator if generator is None else generator
     indices = torch.randperm(sum(lengths), generator=generator).tolist()
     ends = itertools.accumulate(lengths)
-    return [Subset(dataset, indices[end - length : end]) for end, length in zip(ends, lengths)]
+    return [
+        Subset(dataset, indices[end - length : end])
+        for end, length in zip(ends, lengths, strict=True)
+    ]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 import rushlight as torch
 from rushlight.serialization.atomic_file import replace_file
 

@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+
 import rushlight as torch
 from rushlight.serialization import CorruptFileError, UnsupportedObjectError, safetensors
 from rushlight.serialization.header import MAX_HEADER_BYTES
@@ -28,7 +29,7 @@ def saved():
 def test_plain_file_loads():
     assert torch.load(file_of({"a": entry()}, b"\x01\x02"))["a"].tolist() == [1, 2]
     assert torch.load(file_of({"a": entry("F32", (), (0, 4))}, b"\0\0\x80\x3f"))["a"].item() == 1
-    assert torch.load(file_of({}))== {}
+    assert torch.load(file_of({})) == {}
     assert torch.load(file_of({"__metadata__": {"x": "y"}})) == {}
 
 

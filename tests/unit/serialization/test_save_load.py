@@ -5,6 +5,7 @@ import math
 from collections import OrderedDict
 
 import pytest
+
 import rushlight as torch
 from rushlight.serialization import CorruptFileError, UnsupportedObjectError
 
