@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from dataclasses import dataclass, replace
@@ -11,14 +10,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from llvm_run import run
+from llvmlite import ir
 
-from rushlight.backends.llvm import build as build_module
 from rushlight.backends.llvm.batch import fold_shared_batch
-from rushlight.backends.llvm.build import attach, lower
+from rushlight.backends.llvm.build import attach, build, lower
 from rushlight.backends.llvm.caps import find_caps, split_target
+from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot import lower_dot_grid
 from rushlight.backends.llvm.jit import assembly_of, compile_text
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program, Store
 from rushlight.ir.scalar import (
@@ -66,12 +67,16 @@ def matmul(batch, m, n, k, ta=False, tb=False, dtype=float32, out=None, epilogue
 
 
 def compile_case(case: Case, caps=AVX512, schedule=None):
-    forced = functools.partial(lower_dot_grid, schedule=schedule)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_module, "lower_dot_grid", forced)
-        module, lowered = lower([case.program], caps)
-    text = str(module)
-    return attach(lowered, compile_text(text, split_target(caps.features), True))[0]
+    module = ir.Module("dot", context=ir.Context())
+    launches, scratch = lower_dot_grid(
+        lambda suffix: KernelContext(module, case.program, caps, f"kernel{suffix}"),
+        case.program,
+        case.grid,
+        caps,
+        schedule,
+    )
+    lowered = LlvmExecutable(case.program, tuple(launches), tuple(scratch))
+    return attach([lowered], compile_text(str(module), split_target(caps.features), True))[0]
 
 
 def inputs(case: Case, sizes=None, seed=0):
@@ -350,7 +355,7 @@ def test_prologue_and_epilogue_with_views(target, m):
     right = arrays[2].reshape(n, k)[::-1]
     right = np.where(right > 0, right, right * np.float32(0.5)).T
     expected = result_of(matmul(1, m, n, k), arrays=[left.ravel(), right.ravel(), arrays[4]])
-    (executable,) = build_module.build([program], TARGETS[target])
+    (executable,) = build([program], TARGETS[target])
     assert run(executable, arrays) == 0
     assert same_bits(arrays[4], expected)
     with_bias = expected.reshape(m, n) + arrays[3]
