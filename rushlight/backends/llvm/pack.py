@@ -137,12 +137,13 @@ class PackEmitter:
         vectors = -(-o.width // o.lanes) * o.lanes
         exist = min_value(builder, panel.left, i64(vectors))
 
-        def fill(lane: ir.Value, mask: ir.Value | None) -> None:
-            with ctx.for_range(builder, i64(0), panel.kc) as k:
+        with ctx.for_range(builder, i64(0), panel.kc) as k:
+
+            def fill(lane: ir.Value, mask: ir.Value | None) -> None:
                 value = self._value(builder, panel, env, (lane, k), mask)
                 self._store(builder, panel, value, lane, k)
 
-        in_vectors(ctx, builder, exist, o.lanes, fill)
+            in_vectors(ctx, builder, exist, o.lanes, fill)
         if vectors == o.lanes:
             return
         used = builder.sdiv(builder.add(exist, i64(o.lanes - 1)), i64(o.lanes))
