@@ -21,8 +21,7 @@ A_BLOCK_BYTES = 480 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
-# Up to so many rows of a it is faster not to pack b, if b is no longer an expression than this.
-THIN_ROWS = 4
+# With few rows of a it is faster not to pack b, if b is no longer an expression than this.
 THIN_B_COST = 3
 
 
@@ -69,17 +68,19 @@ def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule 
 def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
     """Few rows and a cheap b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
-    if not isinstance(rows, int) or not 1 <= rows <= THIN_ROWS:
+    on_k = along_k(grid.b, grid.n, grid.k)
+    # Along k the code is long: every row is emitted once per lane.
+    most = target.registers // 4 if not on_k else target.registers // 5
+    if not isinstance(rows, int) or not 1 <= rows <= most:
         return None
     access = find_accesses([grid.b], ())
-    on_k = along_k(grid.b, grid.n, grid.k)
     if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
         return None
     lanes = lanes_of(grid.acc_dtype, target)
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
         nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
-    return ThinSchedule(lanes, nc, max(1, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
+    return ThinSchedule(lanes, nc, max(3, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
 
 
 def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
@@ -107,14 +108,14 @@ def lanes_of(dtype: DType, target: Target) -> int:
 
 def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) -> tuple[int, int]:
     """(rows, vectors) with the least estimated time per k over the whole output."""
-    free = target.registers - 2
     most_rows = min(14, lanes)
     m = m if isinstance(m, int) else 64 * most_rows
     n = n if isinstance(n, int) else 64 * lanes
     best, best_cost = (1, 1), float("inf")
     for rows in range(most_rows, 0, -1):
         for vectors in range(1, 9):
-            if rows * vectors + (vectors if vectors > 2 else 0) > free:
+            # The sums, the vectors of b, and one of a in all lanes.
+            if rows * vectors + vectors + 1 > target.registers:
                 break
             turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
             # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
