@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import rushlight as torch
-from rushlight.tensors.functional import elu, relu6, softmax
+from rushlight.tensors.functional import dropout, elu, relu6, softmax
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -54,10 +54,7 @@ def dropout_channels(
     if not training or p == 0.0:
         return input
     mask_shape = list(input.shape[: input.dim() - space_dims]) + [1] * space_dims
-    if p == 1.0:
-        mask = input.new_zeros(mask_shape)
-    else:
-        mask = input.new_empty(mask_shape).bernoulli_(1 - p).div_(1 - p)
+    mask = dropout(torch.ones(mask_shape, dtype=input.dtype, device=input.device), p)
     return input.mul_(mask) if inplace else input * mask
 
 
