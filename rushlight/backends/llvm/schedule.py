@@ -107,14 +107,14 @@ def lanes_of(dtype: DType, target: Target) -> int:
 
 def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) -> tuple[int, int]:
     """(rows, vectors) with the least estimated time per k over the whole output."""
-    free = target.registers - 2
     most_rows = min(14, lanes)
     m = m if isinstance(m, int) else 64 * most_rows
     n = n if isinstance(n, int) else 64 * lanes
     best, best_cost = (1, 1), float("inf")
     for rows in range(most_rows, 0, -1):
         for vectors in range(1, 9):
-            if rows * vectors + (vectors if vectors > 2 else 0) > free:
+            # The sums, the vectors of b, and one of a in all lanes.
+            if rows * vectors + vectors + 1 > target.registers:
                 break
             turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
             # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
