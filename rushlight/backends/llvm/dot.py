@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.batch import fold_shared_batch
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, emit_micro
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
@@ -50,7 +51,7 @@ def lower_dot_grid(
             f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
             "float64 and the integers"
         )
-    ctx = context("")
+    ctx, grid = context(""), fold_shared_batch(grid)
     schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
