@@ -1,0 +1,5 @@
+"""`torch.utils`: data loading."""
+
+from rushlight.utils import data
+
+__all__ = ["data"]
