@@ -1,0 +1,155 @@
+"""Which axis to run the lanes along: how loads and stores of a statement step along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rushlight.backends.llvm.caps import Target
+from rushlight.backends.llvm.casts import cast_bytes
+from rushlight.compiler.tile.ir import Axis
+from rushlight.ir.scalar import E, children, topological
+from rushlight.ir.symint import Expr, OpAtom, variables
+
+OTHER = None  # a stride that is neither 0 nor a constant 1
+Index = int | Expr
+
+
+@dataclass(frozen=True)
+class Range:
+    """start <= axis < stop."""
+
+    axis: Axis
+    start: Index
+    stop: Index
+
+    @property
+    def extent(self) -> Index:
+        return self.stop - self.start
+
+
+def ranges_of(axes: Sequence[Axis]) -> list[Range]:
+    return [Range(axis, 0, axis.extent) for axis in axes]
+
+
+def free_names(roots: Sequence[E]) -> dict[E, frozenset[str]]:
+    """The names of the variables below each expression."""
+    names: dict[E, frozenset[str]] = {}
+    for node in topological(tuple(roots)):
+        own: set[str] = set()
+        for at in node.meta if node.op == "check_index" else (_index_of(node),):
+            own |= {v.name for v in variables(at).values() if v.kind != "value"}
+        names[node] = frozenset(own).union(*(names[c] for c in children(node)))
+    return names
+
+
+def _index_of(node: E) -> Index:
+    if node.op == "index":
+        return node.meta
+    return node.meta[1] if node.op in ("load", "local") else 0
+
+
+def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
+    """0, 1 or OTHER: how an element offset steps with the axis."""
+    if not isinstance(at, Expr):
+        return 0
+    stride = 0
+    for monomial, coef in at.terms:
+        inside = [atom for atom in monomial if _depends(atom, axis, names)]
+        if not inside:
+            continue
+        if len(monomial) > 1 or isinstance(inside[0], OpAtom) or inside[0].var.kind == "value":
+            return OTHER
+        stride += coef
+    return stride if stride in (0, 1) else OTHER
+
+
+def _depends(atom: object, axis: str, names: dict[E, frozenset[str]]) -> bool:
+    if isinstance(atom, OpAtom):
+        inner = {**variables(atom.a), **variables(atom.b)}
+        return any(_depends(v.atom, axis, names) for v in inner.values())
+    var = atom.var  # type: ignore[attr-defined]
+    if var.kind == "value":
+        return axis in _names_of(var.payload, names)
+    return var.name == axis
+
+
+def _names_of(payload: E, names: dict[E, frozenset[str]]) -> frozenset[str]:
+    if payload not in names:
+        names.update(free_names([payload]))
+    return names[payload]
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """All element offsets that a statement reads (from `roots`) and writes."""
+
+    roots: tuple[E, ...]
+    names: dict[E, frozenset[str]]
+    reads: tuple[Index, ...]
+    writes: tuple[Index, ...]
+
+    def lane_bytes(self, axis: str, target: Target) -> int:
+        """The widest value that differs between lanes: it decides how many lanes there are."""
+        widest = 1
+        for node, names in self.names.items():
+            if axis not in names:
+                continue
+            widest = max(widest, node.dtype.itemsize)
+            if node.op in ("load", "local"):
+                gathered = stride_along(node.meta[1], axis, self.names) is OTHER
+                widest = max(widest, 8 if gathered else 1)
+            if node.op == "cast":
+                widest = max(widest, cast_bytes(node.args[0].dtype, node.dtype))
+            if node.op == "fma" and not target.fma:
+                widest = 8
+        if any(stride_along(at, axis, self.names) is OTHER for at in self.writes):
+            widest = 8
+        return widest
+
+    def cost(self) -> int:
+        """About how many operations one point is."""
+        return max(1, len(self.names))
+
+    def score(self, axis: str) -> int:
+        """How well vectors along `axis` suit the memory accesses; above 0: worth it."""
+        worth = {0: 0, 1: 2, OTHER: -2}
+        reads = sum(worth[stride_along(at, axis, self.names)] for at in self.reads)
+        writes = sum(worth[stride_along(at, axis, self.names)] for at in self.writes)
+        return reads + 2 * writes
+
+
+def find_accesses(roots: Iterable[E | None], writes: Iterable[Index]) -> Accesses:
+    kept = tuple(r for r in roots if r is not None)
+    names = free_names(kept)
+    reads = tuple(n.meta[1] for n in names if n.op in ("load", "local"))
+    return Accesses(kept, names, reads, tuple(writes))
+
+
+def choose_range(ranges: Sequence[Range], accesses: Accesses, target: Target) -> Range | None:
+    """The range to run lanes along (the inner one of equals), or None for scalar code."""
+    best, best_score = None, 0.0
+    for candidate in ranges:
+        name = candidate.axis.name
+        if _bounds_use(ranges, name):
+            continue
+        lanes = target.vector_bytes // accesses.lane_bytes(name, target)
+        extent = candidate.axis.extent
+        score = accesses.score(name) * (_share_used(extent, lanes) if lanes > 1 else 0.0)
+        if score > 0 and score >= best_score:
+            best, best_score = candidate, score
+    return best
+
+
+def _bounds_use(ranges: Sequence[Range], name: str) -> bool:
+    """Do the bounds of another range depend on this axis? Then it must stay outside of it."""
+    others = (r for r in ranges if r.axis.name != name)
+    return any(name in {**variables(r.start), **variables(r.stop)} for r in others)
+
+
+def _share_used(extent: Index, lanes: int) -> float:
+    if not isinstance(extent, int) or extent >= 4 * lanes:
+        return 1.0
+    if extent <= 1:
+        return 0.0
+    return extent / (-(-extent // lanes) * lanes)

@@ -1,0 +1,77 @@
+"""build(programs, caps): tile programs to loaded native code. One LLVM module for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import llvmlite.ir as ir
+
+from rushlight.backends.llvm.body import lower_grid
+from rushlight.backends.llvm.caps import split_target
+from rushlight.backends.llvm.context import KernelContext
+from rushlight.backends.llvm.dot import lower_dot_grid
+from rushlight.backends.llvm.jit import Library, compile_text, load_object
+from rushlight.backends.llvm.scatter import lower_scatter_grid
+from rushlight.backends.llvm.types import Launch, LlvmExecutable, Scratch
+from rushlight.compiler.target import Caps
+from rushlight.compiler.tile.ir import DotGrid, Grid, Program
+
+ContextFactory = Callable[[str], KernelContext]
+
+
+def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
+    """One executable per program, in order."""
+    module, lowered = lower(programs, caps)
+    data = compile_text(str(module), split_target(caps.features))
+    return attach(lowered, data)
+
+
+def lower(programs: Sequence[Program], caps: Caps) -> tuple[ir.Module, list[LlvmExecutable]]:
+    """The LLVM module, and executables whose launches have no addresses yet."""
+    module = ir.Module("rushlight", context=ir.Context())
+    lowered = []
+    for number, program in enumerate(programs):
+        stem = re.sub(r"\W", "_", program.name)
+        lowered.append(_lower_program(module, program, caps, f"{stem}_{number}"))
+    return module, lowered
+
+
+def lower_text(program: Program, caps: Caps) -> str:
+    """The LLVM IR of a program, for people and tests."""
+    return str(lower([program], caps)[0])
+
+
+def attach(lowered: Sequence[LlvmExecutable], data: bytes) -> list[LlvmExecutable]:
+    """Load object code and give the launches their addresses (also used by the disk cache)."""
+    symbols = [launch.symbol for executable in lowered for launch in executable.launches]
+    library = load_object(data, symbols)
+    return [_located(executable, data, library) for executable in lowered]
+
+
+def _located(executable: LlvmExecutable, data: bytes, library: Library) -> LlvmExecutable:
+    launches = tuple(
+        replace(launch, address=library.addresses[launch.symbol]) for launch in executable.launches
+    )
+    return replace(executable, launches=launches, object_bytes=data, library=library)
+
+
+def _lower_program(module: ir.Module, program: Program, caps: Caps, stem: str) -> LlvmExecutable:
+    launches: list[Launch] = []
+    scratch: list[Scratch] = []
+    for number, grid in enumerate(program.grids):
+
+        def context(suffix: str = "", number: int = number) -> KernelContext:
+            ctx = KernelContext(module, program, caps, f"{stem}_g{number}{suffix}")
+            ctx.extra_buffers = len(program.buffers) + len(scratch)
+            return ctx
+
+        if isinstance(grid, Grid):
+            launches.append(lower_grid(context(), grid))
+        else:
+            lower_special = lower_dot_grid if isinstance(grid, DotGrid) else lower_scatter_grid
+            more, extra = lower_special(context, program, grid, caps)
+            launches += more
+            scratch += extra
+    return LlvmExecutable(program, tuple(launches), tuple(scratch))

@@ -1,0 +1,88 @@
+"""What this CPU can do: found through LLVM, narrowed by an override such as "-avx512f".
+
+Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can be a cache key.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+from dataclasses import dataclass
+
+import llvmlite.binding as llvm
+
+from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.compiler.target import Caps, Missing
+
+# Below these an x86 has no rounding instructions, and code would need calls to libm.
+BASELINE_X86 = ("sse4.1",)
+AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Caps.features taken apart, as the emitters ask for it."""
+
+    cpu: str
+    features: str
+    vector_bytes: int
+    avx512: bool  # masks on loads, stores and selects of every width
+    fma: bool
+    f16c: bool
+
+    @property
+    def registers(self) -> int:
+        return 32 if self.avx512 else 16
+
+
+@functools.cache
+def initialize() -> None:
+    """Make LLVM ready for the host. Once."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def parse_features(text: str) -> dict[str, bool]:
+    """{"avx2": True, ...}; of two mentions the later one counts."""
+    items = (item for item in text.split(",") if item)
+    return {item[1:]: item[0] == "+" for item in items}
+
+
+@functools.cache
+def split_target(features: str) -> Target:
+    """The Target that a Caps.features text describes."""
+    cpu, _, flags = features.partition("|")
+    has = parse_features(flags)
+    # "-avx512f" after the host's list also takes away what builds on it, as LLVM does.
+    avx = has.get("avx", False)
+    avx2 = avx and has.get("avx2", False)
+    avx512 = avx2 and all(has.get(name, False) for name in AVX512)
+    x86 = "sse2" in has
+    return Target(
+        cpu=cpu,
+        features=flags,
+        vector_bytes=64 if avx512 else 32 if avx2 else 16,
+        avx512=avx512,
+        fma=not x86 or (avx and has.get("fma", False)),
+        f16c=not x86 or (avx and has.get("f16c", False)),
+    )
+
+
+@functools.cache
+def find_caps(override: str = "", threads: int = 0) -> Caps | Missing:
+    """The host as a target; `override` is a list like "-avx512f,-fma" added to its features."""
+    initialize()
+    flags = llvm.get_host_cpu_features().flatten()
+    features = f"{llvm.get_host_cpu_name()}|{flags}" + (f",{override}" if override else "")
+    has = parse_features(flags)
+    if platform.machine() in ("x86_64", "AMD64") and not all(map(has.get, BASELINE_X86)):
+        return Missing(f"the llvm backend needs {', '.join(BASELINE_X86)}; this CPU has it not")
+    return Caps(
+        name="llvm",
+        features=features,
+        vector_bytes=split_target(features).vector_bytes,
+        threads=threads or len(os.sched_getaffinity(0)),
+        stack_tile_bytes=32 << 10,
+        dtypes=frozenset(d.name for d in ALL_DTYPES),
+    )

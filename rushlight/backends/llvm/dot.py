@@ -1,0 +1,217 @@
+"""Contractions: a DotGrid becomes one kernel function and one micro kernel.
+
+An instance computes a block of mc x nc outputs of one batch element:
+
+    for k0 in steps of kc:                     (one step when k is short)
+        pack the a block, panels of `rows` rows                    -> L2
+        for each panel of columns:
+            pack the b panel [kc][columns]                         -> L1 or L2
+            for each panel of rows:
+                micro kernel: C tile += a panel @ b panel          -> registers
+                after the last step: epilogue, evaluated from the tile, then the stores
+
+Always true: the sum of an output is one chain over ascending k. Between steps of k it lies in the
+C block exactly, so the schedule never changes a bit. Packing is inside the instance: nothing is
+shared, and the work repeated is about 1 / (mc / 16) of an operand's multiply-adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
+from rushlight.backends.llvm.micro import MicroShape, emit_micro
+from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
+from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.thin import emit_thin
+from rushlight.backends.llvm.types import Launch, Scratch
+from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.compiler.target import Caps
+from rushlight.compiler.tile.ir import DotGrid, Program
+from rushlight.ir.scalar import acc, cast
+from rushlight.ir.symint import ceildiv, maximum, product
+
+ALIGN = 64
+
+
+def lower_dot_grid(
+    context: Callable[[str], KernelContext],
+    program: Program,
+    grid: DotGrid,
+    caps: Caps,
+    schedule: DotSchedule | ThinSchedule | None = None,
+) -> tuple[list[Launch], list[Scratch]]:
+    """The launch of a contraction; `schedule` overrides the chosen one (same bits)."""
+    if grid.acc_dtype.kind == "bool" or grid.acc_dtype.compute is not grid.acc_dtype:
+        raise TypeError(
+            f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
+            "float64 and the integers"
+        )
+    ctx, grid = context(""), fold_shared_batch(grid)
+    schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
+    if isinstance(schedule, ThinSchedule):
+        return [emit_thin(ctx, grid, schedule)], []
+    emitter = DotEmitter(ctx, grid, schedule)
+    emitter.emit()
+    work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
+    count = product(emitter.extents)
+    return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Byte offsets of the three parts of an instance's scratch, and their total."""
+
+    b: int
+    c: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Block:
+    """What an instance works on in one step of k."""
+
+    env: Env
+    m0: ir.Value
+    n0: ir.Value
+    m_here: ir.Value
+    n_here: ir.Value
+    k0: ir.Value
+    kc: ir.Value
+    first: ir.Value
+    last: ir.Value | None  # None: there is only one step
+
+
+class DotEmitter:
+    def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
+        self.ctx, self.grid, self.schedule = ctx, grid, schedule
+        s, dtype = schedule, grid.acc_dtype
+        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
+        row_step = s.kc + s.lanes if s.along_k_a else 0
+        self.k_room = row_step or s.kc
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, row_step)
+        self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
+        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
+        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
+        self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
+        self.layout = self._layout()
+        blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
+        self.extents = [*(axis.extent for axis in grid.batch), *blocks]
+
+    def _layout(self) -> Layout:
+        s, size = self.schedule, self.grid.acc_dtype.itemsize
+
+        def bytes_of(elements: int) -> int:
+            return -(-elements * size // ALIGN) * ALIGN
+
+        b = bytes_of(s.mc * self.k_room + self.a.slack)
+        c = b + bytes_of(s.kc * s.columns + self.b.slack)
+        return Layout(b, c, c if self.one_step else c + bytes_of(s.mc * s.nc))
+
+    def emit(self) -> None:
+        ctx, grid, s = self.ctx, self.grid, self.schedule
+        self.pack_a, self.pack_b = PackEmitter(ctx, self.a), PackEmitter(ctx, self.b)
+        self.tile = ctx.stack_array(self.shape.element, s.rows * s.columns)
+        with ctx.instances(self.extents) as coordinates:
+            builder = ctx.builder
+            *batch, m_block, n_block = coordinates
+            env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
+            m0, m_here = self._part(builder, m_block, grid.m.extent, s.mc)
+            n0, n_here = self._part(builder, n_block, grid.n.extent, s.nc)
+            where = (env, m0, n0, m_here, n_here)
+            k = ctx.int_expr(builder, grid.k.extent, {})
+            if self.one_step:
+                self._step(builder, Block(*where, i64(0), k, I1(1), None))
+                return
+            turns = ctx.int_expr(builder, maximum(grid.k.extent, 1), {})
+            with ctx.for_range(builder, i64(0), turns, s.kc) as k0:
+                kc = min_value(builder, builder.sub(k, k0), i64(s.kc))
+                first = builder.icmp_signed("==", k0, i64(0))
+                last = builder.icmp_signed(">=", builder.add(k0, i64(s.kc)), k)
+                self._step(builder, Block(*where, k0, kc, first, last))
+
+    def _part(
+        self, builder: ir.IRBuilder, number: ir.Value, extent: object, size: int
+    ) -> tuple[ir.Value, ir.Value]:
+        """(start, length) of block `number` of an axis."""
+        start = builder.mul(number, i64(size))
+        left = builder.sub(self.ctx.int_expr(builder, extent, {}), start)
+        return start, min_value(builder, left, i64(size))
+
+    def _step(self, builder: ir.IRBuilder, block: Block) -> None:
+        """One step of k: all tiles of the block."""
+        ctx, s = self.ctx, self.schedule
+        a_block = ctx.args.local
+        b_panel = self._bytes(builder, a_block, self.layout.b)
+        with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
+            left = builder.sub(block.m_here, m)
+            panel = Panel(
+                self._elements(builder, a_block, builder.mul(m, i64(self.k_room))),
+                builder.add(block.m0, m), left, block.k0, block.kc,
+            )  # fmt: skip
+            self.pack_a.emit(builder, panel, block.env)
+        with ctx.for_range(builder, i64(0), block.n_here, s.columns) as n:
+            left = builder.sub(block.n_here, n)
+            first = builder.add(block.n0, n)
+            panel = Panel(b_panel, first, left, block.k0, block.kc)
+            self.pack_b.emit(builder, panel, block.env)
+            with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
+                self._tile(builder, block, b_panel, m, n)
+
+    def _tile(
+        self, builder: ir.IRBuilder, block: Block, b_panel: ir.Value, m: ir.Value, n: ir.Value
+    ) -> None:
+        """One call of the micro kernel, and the epilogue when the sums are finished."""
+        s, local = self.schedule, self.ctx.args.local
+        a_panel = self._elements(builder, local, builder.mul(m, i64(self.k_room)))
+        tile = self.tile
+        if not self.one_step:
+            c_block = self._bytes(builder, local, self.layout.c)
+            at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
+            tile = self._elements(builder, c_block, at)
+        step = i64(s.columns)
+        builder.call(self.micro, [a_panel, b_panel, step, block.kc, tile, block.first])
+        if block.last is None:
+            self._epilogue(builder, block, tile, m, n)
+            return
+        with builder.if_then(block.last):
+            self._epilogue(builder, block, tile, m, n)
+
+    def _epilogue(
+        self, builder: ir.IRBuilder, block: Block, tile: ir.Value, m: ir.Value, n: ir.Value
+    ) -> None:
+        """Evaluate and do the stores for the rows and columns of a tile that exist."""
+        ctx, grid, s = self.ctx, self.grid, self.schedule
+        rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
+        columns = min_value(builder, builder.sub(block.n_here, n), i64(s.columns))
+        m0, n0 = builder.add(block.m0, m), builder.add(block.n0, n)
+        result = acc(grid.acc_dtype)
+        with ctx.for_range(builder, i64(0), rows) as row:
+
+            def finish(column: ir.Value, mask: ir.Value | None) -> None:
+                at = builder.add(builder.mul(row, i64(s.columns)), column)
+                pointer = self._elements(builder, tile, at)
+                size = grid.acc_dtype.itemsize
+                sums = builder.load(pointer, typ=self.shape.vector, align=size)
+                env = {
+                    **block.env,
+                    grid.m.name: builder.add(m0, row),
+                    grid.n.name: builder.add(n0, column),
+                }
+                lanes, known = Lanes(s.lanes, grid.n, mask), {result: sums}
+                for store in grid.stores:
+                    value = emit_value(ctx, builder, store.value, env, lanes, known)
+                    emit_store(ctx, builder, store, env, lanes, value, known)
+
+            in_vectors(ctx, builder, columns, s.lanes, finish)
+
+    def _elements(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.gep(base, [at], source_etype=self.shape.element)
+
+    def _bytes(self, builder: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
+        return builder.gep(base, [i64(offset)], source_etype=ir.IntType(8))

@@ -1,0 +1,72 @@
+"""LLVM text to object code, and object code to addresses that can be unloaded again.
+
+Each compilation has an LLVM context of its own (so nothing piles up), each loaded object a dynamic
+library of its own in one process-wide JIT. Code lives as long as its Library is referred to.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+
+from rushlight.backends.llvm.caps import Target, initialize
+
+_NUMBERS = itertools.count()
+
+
+class Library:
+    """Loaded object code. Dropping the last reference unloads it."""
+
+    def __init__(self, tracker: llvm.ResourceTracker, symbols: Sequence[str]) -> None:
+        self._tracker = tracker
+        self.addresses = {symbol: tracker[symbol] for symbol in symbols}
+
+
+@functools.cache
+def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
+    """The code generator for a CPU. Code is position independent and small."""
+    initialize()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@functools.cache
+def _jit() -> llvm.LLJIT:
+    initialize()
+    return llvm.create_lljit_compiler(use_jit_link=True)
+
+
+def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.ModuleRef:
+    """LLVM text as a module in a context of its own."""
+    module = llvm.parse_assembly(text, context=llvm.create_context())
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    if verify:
+        module.verify()
+    return module
+
+
+def compile_text(text: str, target: Target, verify: bool = False) -> bytes:
+    """An object file from LLVM text."""
+    machine = target_machine(target.cpu, target.features)
+    return machine.emit_object(parse(text, machine, verify))
+
+
+def assembly_of(text: str, target: Target) -> str:
+    """The machine code as text, for people and tests."""
+    machine = target_machine(target.cpu, target.features)
+    return machine.emit_assembly(parse(text, machine))
+
+
+def load_object(data: bytes, symbols: Sequence[str]) -> Library:
+    """Make the code of an object file callable; addresses by symbol."""
+    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    tracker = builder.link(_jit(), f"rushlight.{next(_NUMBERS)}")
+    return Library(tracker, symbols)

@@ -1,0 +1,194 @@
+"""The inner kernel of a contraction: C tile += A panel @ B panel, all sums in registers.
+
+In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to the next, and a C tile
+[rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
+Always true: each output element is one chain over ascending k (floats: fused multiply-add, ints:
+wrapping multiply and add), started from 0 or from the C tile, which holds the chain exactly.
+So a caller may cut k anywhere, and no choice of rows, vectors or lanes changes a bit.
+
+One plain loop over k, not unrolled: `rows * vectors` independent chains already hide the latency
+(measured: unrolling by 2 and 4 gains nothing, and costs compile time).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from rushlight.backends.llvm.caps import Target
+from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
+from rushlight.base.dtypes import DType
+
+
+@dataclass(frozen=True)
+class MicroShape:
+    """rows x (vectors * lanes) accumulators of `dtype`.
+
+    row_step: elements from one row of the a panel to the next; 0: the panel is [k][rows].
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    dtype: DType
+    row_step: int = 0
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+    @property
+    def element(self) -> ir.Type:
+        return value_type(self.dtype)
+
+    @property
+    def vector(self) -> ir.Type:
+        return ir.VectorType(self.element, self.lanes)
+
+
+def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.Value) -> ir.Value:
+    """x * y + z over vectors: one rounding for floats, wrapping for ints."""
+    if shape.dtype.is_floating_point:
+        return fused_multiply_add(Op(b, args, shape.dtype, shape.dtype, target))
+    x, y, z = args
+    return b.add(b.mul(x, y), z)
+
+
+def emit_micro(module: ir.Module, name: str, shape: MicroShape, target: Target) -> ir.Function:
+    """void name(ptr a, ptr b, i64 step, i64 k, ptr c, i1 first); first: start from 0, not from c.
+
+    A function of its own, never inlined, so that its registers are its own (no spills).
+    """
+    signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, PTR, I1])
+    function = ir.Function(module, signature, name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    for position in (0, 1, 4):
+        function.args[position].add_attribute("noalias")
+    _emit_body(function, shape, target)
+    return function
+
+
+def _at(builder: ir.IRBuilder, base: ir.Value, offset: int, shape: MicroShape) -> ir.Value:
+    return builder.gep(base, [I64(offset)], source_etype=shape.element)
+
+
+def _tile(builder: ir.IRBuilder, c: ir.Value, shape: MicroShape) -> list[ir.Value]:
+    """The address of each accumulator in the C tile, row by row."""
+    count = shape.rows * shape.vectors
+    return [_at(builder, c, i * shape.lanes, shape) for i in range(count)]
+
+
+def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None:
+    a, b, step, k, c, first = function.args
+    entry, again, start, loop, done = (
+        function.append_basic_block(n) for n in ("entry", "again", "start", "loop", "done")
+    )
+    size = shape.dtype.itemsize
+    builder = ir.IRBuilder(entry)
+    builder.cbranch(first, start, again)
+    builder.position_at_end(again)
+    held = [builder.load(p, align=size, typ=shape.vector) for p in _tile(builder, c, shape)]
+    builder.branch(start)
+
+    builder.position_at_end(start)
+    zero = constant(shape.vector, 0)
+    begun = [_phi(builder, shape.vector, (zero, entry), (h, again)) for h in held]
+    step_bytes = builder.mul(step, I64(size))
+    builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
+
+    builder.position_at_end(loop)
+    left = _phi(builder, I64, (k, start))
+    pa, pb = _phi(builder, PTR, (a, start)), _phi(builder, PTR, (b, start))
+    sums = [_phi(builder, shape.vector, (v, start)) for v in begun]
+    added = _emit_step(builder, pa, pb, sums, shape, target)
+    rest = builder.sub(left, I64(1))
+    left.add_incoming(rest, loop)
+    pa.add_incoming(_at(builder, pa, 1 if shape.row_step else shape.rows, shape), loop)
+    pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=I8), loop)
+    for phi, value in zip(sums, added, strict=True):
+        phi.add_incoming(value, loop)
+    builder.cbranch(builder.icmp_signed("!=", rest, I64(0)), loop, done)
+
+    builder.position_at_end(done)
+    pairs = zip(begun, added, strict=True)
+    last = [_phi(builder, shape.vector, (s, start), (e, loop)) for s, e in pairs]
+    for value, pointer in zip(last, _tile(builder, c, shape), strict=True):
+        builder.store(value, pointer, align=size)
+    builder.ret_void()
+
+
+def _phi(builder: ir.IRBuilder, kind: ir.Type, *incoming: tuple) -> ir.Value:
+    phi = builder.phi(kind)
+    for value, block in incoming:
+        phi.add_incoming(value, block)
+    return phi
+
+
+def _emit_step(
+    builder: ir.IRBuilder,
+    a: ir.Value,
+    b: ir.Value,
+    sums: list[ir.Value],
+    shape: MicroShape,
+    target: Target,
+) -> list[ir.Value]:
+    """One k: every accumulator gets its multiply-add."""
+    size, lanes = shape.dtype.itemsize, shape.lanes
+    columns = [
+        builder.load(_at(builder, b, j * lanes, shape), align=size, typ=shape.vector)
+        for j in range(shape.vectors)
+    ]
+    result = []
+    for i in range(shape.rows):
+        one = builder.load(
+            _at(builder, a, i * (shape.row_step or 1), shape), align=size, typ=shape.element
+        )
+        row = splat(builder, one, lanes)
+        for j, column in enumerate(columns):
+            held = sums[i * shape.vectors + j]
+            result.append(multiply_add(builder, shape, target, row, column, held))
+    return result
+
+
+def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+    """The columns of a square block of vectors, in log2(n) rounds of perfect shuffles."""
+    lanes = len(rows)
+    half = lanes // 2
+    mask = ir.VectorType(I32, lanes)
+    low = ir.Constant(mask, [i // 2 + lanes * (i % 2) for i in range(lanes)])
+    high = ir.Constant(mask, [half + i // 2 + lanes * (i % 2) for i in range(lanes)])
+    for _ in range(lanes.bit_length() - 1):
+        pairs = zip(rows[:half], rows[half:], strict=True)
+        rows = [builder.shuffle_vector(x, y, m) for x, y in pairs for m in (low, high)]
+    return rows
+
+
+def emit_turn(module: ir.Module, name: str, lanes: int, dtype: DType) -> ir.Function:
+    """void name(ptr tile, ptr target, i64 step): target rows, `step` elements apart, = tile columns.
+
+    The tile is a square block of `lanes` vectors. One function for all callers: it is long.
+    """
+    known = module.globals.get(name)
+    if known is not None:
+        return known
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64]), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    tile, target, step = function.args
+    element, size = value_type(dtype), dtype.itemsize
+    kind = ir.VectorType(element, lanes)
+    rows = []
+    for number in range(lanes):
+        at = builder.gep(tile, [I64(number * lanes)], source_etype=element)
+        rows.append(builder.load(at, typ=kind, align=lanes * size))
+    for column in emit_transpose(builder, rows):
+        builder.store(column, target, align=size)
+        target = builder.gep(target, [step], source_etype=element)
+    builder.ret_void()
+    return function

@@ -1,0 +1,167 @@
+"""How a contraction is cut into blocks: data only, it never changes a bit of the result.
+
+In: the sizes (numbers, or expressions when they are symbolic), the layouts of a and b, the target.
+Out: a `DotSchedule`. Register block: rows x (vectors * lanes) sums stay in registers. Cache
+blocks: one instance computes mc x nc outputs and packs kc steps of k at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
+from rushlight.backends.llvm.caps import Target
+from rushlight.base.dtypes import DType
+from rushlight.compiler.tile.ir import Axis, DotGrid
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr, ceildiv
+
+# Bytes of the packed block of a (in L2) and of the packed panel of b.
+A_BLOCK_BYTES = 480 << 10
+B_PANEL_BYTES = 80 << 10
+# An instance of fewer multiply-adds is not worth a thread of its own.
+MIN_INSTANCE_WORK = 1 << 20
+# With few rows of a it is faster not to pack b, if b is no longer an expression than this.
+THIN_B_COST = 3
+
+
+@dataclass(frozen=True)
+class DotSchedule:
+    """rows, vectors, lanes: the register block. mc, nc, kc: the cache blocks, in elements.
+
+    along_k_a, along_k_b: read the operand along k and turn blocks in registers while packing.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    mc: int
+    nc: int
+    kc: int
+    along_k_a: bool
+    along_k_b: bool
+
+    @property
+    def columns(self) -> int:
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True)
+class ThinSchedule:
+    """For few rows of a: b is read in place, once. nc: columns of an instance.
+
+    unroll: steps of k per sweep over the columns, when b is not along k.
+    """
+
+    lanes: int
+    nc: int
+    unroll: int
+    along_k_a: bool
+    along_k_b: bool
+
+
+def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
+    """The schedule of a DotGrid, from its sizes where they are numbers."""
+    return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
+
+
+def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
+    """Few rows and a cheap b (it is emitted once per unrolled step)."""
+    rows = grid.m.extent
+    on_k = along_k(grid.b, grid.n, grid.k)
+    # Along k the code is long: every row is emitted once per lane.
+    most = target.registers // 4 if not on_k else target.registers // 5
+    if not isinstance(rows, int) or not 1 <= rows <= most:
+        return None
+    access = find_accesses([grid.b], ())
+    if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
+        return None
+    lanes = lanes_of(grid.acc_dtype, target)
+    n, nc = grid.n.extent, 1024
+    if isinstance(n, int):
+        nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
+    return ThinSchedule(lanes, nc, max(3, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
+
+
+def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
+    """The schedule of a DotGrid, from its sizes where they are numbers."""
+    lanes = lanes_of(grid.acc_dtype, target)
+    rows, vectors = _register_block(grid.m.extent, grid.n.extent, lanes, target)
+    columns = vectors * lanes
+    size = grid.acc_dtype.itemsize
+    kc = max(64, min(512, B_PANEL_BYTES // (columns * size)))
+    if isinstance(grid.k.extent, int) and grid.k.extent <= kc * 3 // 2:
+        kc = max(1, grid.k.extent)
+    mc = _even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
+    nc = _even_blocks(grid.n.extent, max(1, 512 // columns) * columns, columns)
+    mc, nc = _share(grid, mc, nc, rows, columns, threads)
+    return DotSchedule(
+        rows, vectors, lanes, mc, nc, kc,
+        along_k(grid.a, grid.m, grid.k), along_k(grid.b, grid.n, grid.k),
+    )  # fmt: skip
+
+
+def lanes_of(dtype: DType, target: Target) -> int:
+    """Elements of a vector; small ints use as many lanes as 32-bit ones, to keep the code small."""
+    return target.vector_bytes // max(4, dtype.itemsize)
+
+
+def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) -> tuple[int, int]:
+    """(rows, vectors) with the least estimated time per k over the whole output."""
+    most_rows = min(14, lanes)
+    m = m if isinstance(m, int) else 64 * most_rows
+    n = n if isinstance(n, int) else 64 * lanes
+    best, best_cost = (1, 1), float("inf")
+    for rows in range(most_rows, 0, -1):
+        for vectors in range(1, 9):
+            # The sums, the vectors of b, and one of a in all lanes.
+            if rows * vectors + vectors + 1 > target.registers:
+                break
+            turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
+            # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
+            cost = turns * max(rows * vectors + 1.3, 4.0)
+            if cost < best_cost * 0.999:
+                best, best_cost = (rows, vectors), cost
+    return best
+
+
+def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
+    """A block size <= `most`, a multiple of `unit`, so that all blocks are about as large."""
+    if not isinstance(extent, int):
+        return most
+    blocks = max(1, ceildiv(extent, most))
+    return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit
+
+
+def _share(
+    grid: DotGrid, mc: int, nc: int, rows: int, columns: int, threads: int
+) -> tuple[int, int]:
+    """Halve blocks until there is work for every thread, or the work is small."""
+    extents = [grid.m.extent, grid.n.extent, grid.k.extent, *(x.extent for x in grid.batch)]
+    if not all(isinstance(x, int) for x in extents):
+        return mc, nc
+    m, n, k = extents[:3]
+    batch = 1
+    for x in extents[3:]:
+        batch *= x
+    while batch * ceildiv(m, mc) * ceildiv(n, nc) < 2 * threads and mc * nc * k > MIN_INSTANCE_WORK:
+        if nc >= mc and nc > columns:
+            nc = ceildiv(ceildiv(nc, 2), columns) * columns
+        elif mc > rows:
+            mc = ceildiv(ceildiv(mc, 2), rows) * rows
+        elif nc > columns:
+            nc = ceildiv(ceildiv(nc, 2), columns) * columns
+        else:
+            break
+    return mc, nc
+
+
+def along_k(e: E, lane: Axis, k: Axis) -> bool:
+    """True when the loads of e are contiguous along k and not along the lane axis."""
+    access = find_accesses([e], ())
+    along, across = _strides(access, k), _strides(access, lane)
+    return 1 in along and OTHER not in along and OTHER in across
+
+
+def _strides(access: Accesses, axis: Axis) -> list[int | None]:
+    return [stride_along(at, axis.name, access.names) for at in access.reads]

@@ -1,0 +1,202 @@
+"""Contractions with few rows of a (a decoding step): b is read in place, once, and not packed.
+
+An instance computes `nc` columns of all rows. The rows of a are packed first.
+
+  b straight  for k in steps of `unroll`: sweep over the columns; the sums lie in L1, a vector of
+              them takes `unroll` multiply-adds per visit, and b is read in long runs
+  b along k   for each vector of columns: square blocks of b are turned in registers, the sums stay
+              in registers; the last k (fewer than a block) are gathered
+
+Always true: the same chain over ascending k as every other schedule of a contraction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from llvmlite import ir
+
+from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.micro import MicroShape, emit_transpose, multiply_add
+from rushlight.backends.llvm.ops import constant, splat
+from rushlight.backends.llvm.pack import (
+    Operand,
+    PackEmitter,
+    Panel,
+    in_vectors,
+    lane_mask,
+    min_value,
+)
+from rushlight.backends.llvm.schedule import ThinSchedule
+from rushlight.backends.llvm.types import Launch
+from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.compiler.tile.ir import DotGrid
+from rushlight.ir.scalar import acc, cast
+from rushlight.ir.symint import ceildiv, maximum, product
+
+
+def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Launch:
+    """The kernel function of a thin contraction; grid.m.extent is a small number."""
+    emitter = ThinEmitter(ctx, grid, schedule)
+    emitter.emit()
+    work = maximum(schedule.nc * grid.m.extent * grid.k.extent // schedule.lanes, 1)
+    name, count = ctx.function.name, product(emitter.extents)
+    return Launch(name, 0, count, emitter.local_bytes, 1, work)
+
+
+class ThinEmitter:
+    def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> None:
+        self.ctx, self.grid, self.schedule = ctx, grid, schedule
+        s, dtype = schedule, grid.acc_dtype
+        self.rows: int = grid.m.extent  # type: ignore[assignment]
+        self.shape = MicroShape(self.rows, 1, s.lanes, dtype)
+        a = cast(grid.a, dtype)
+        step = grid.k.extent + s.lanes if s.along_k_a else None
+        self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype, step)
+        self.b = cast(grid.b, dtype)
+        self.extents = [*(axis.extent for axis in grid.batch), ceildiv(grid.n.extent, s.nc)]
+        # The sums come first: their size is a number, so the rows of a start at a fixed place.
+        self.a_offset = self.rows * s.nc
+        elements = self.a_offset + self.rows * (step or grid.k.extent) + self.a.slack
+        self.local_bytes = elements * dtype.itemsize
+
+    def emit(self) -> None:
+        ctx, grid, s = self.ctx, self.grid, self.schedule
+        self.pack_a = PackEmitter(ctx, self.a)
+        self.sums = ctx.args.local
+        with ctx.instances(self.extents) as coordinates:
+            b = ctx.builder
+            *batch, block = coordinates
+            env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
+            n0 = b.mul(block, i64(s.nc))
+            n = ctx.int_expr(b, grid.n.extent, {})
+            count = min_value(b, b.sub(n, n0), i64(s.nc))
+            k = ctx.int_expr(b, grid.k.extent, {})
+            self.packed = self._element(b, self.sums, i64(self.a_offset))
+            panel = Panel(self.packed, i64(0), i64(self.rows), i64(0), k)
+            self.pack_a.emit(b, panel, env)
+            if s.along_k_b:
+                self._along_k(env, n0, count, k)
+            else:
+                self._straight(env, n0, count, k)
+            self._epilogue(env, n0, count)
+
+    # ---- pieces --------------------------------------------------------------------------
+
+    def _element(self, b: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return b.gep(base, [at], source_etype=self.shape.element)
+
+    def _sum(self, row: ir.Value, column: ir.Value) -> ir.Value:
+        """The address of sums[row][column]."""
+        b = self.ctx.builder
+        return self._element(b, self.sums, b.add(b.mul(row, i64(self.schedule.nc)), column))
+
+    def _broadcasts(self, k: ir.Value, steps: int) -> Iterator[list[ir.Value]]:
+        """a[row, k + step] in all lanes, for every row, step by step."""
+        b, size, row_step = self.ctx.builder, self.grid.acc_dtype.itemsize, self.a.row_step
+        if row_step is None:
+            start = self._element(b, self.packed, b.mul(k, i64(self.rows)))
+            starts = [self._element(b, start, i64(row)) for row in range(self.rows)]
+        else:
+            step_value = self.ctx.int_expr(b, row_step, {})
+            offsets = [b.add(b.mul(i64(row), step_value), k) for row in range(self.rows)]
+            starts = [self._element(b, self.packed, at) for at in offsets]
+        k_step = self.rows if row_step is None else 1
+        for step in range(steps):
+            rows = []
+            for start in starts:
+                place = self._element(b, start, i64(step * k_step))
+                one = b.load(place, typ=self.shape.element, align=size)
+                rows.append(splat(b, one, self.shape.lanes))
+            yield rows
+
+    def _add(
+        self, sums: Sequence[ir.Value], a: Sequence[ir.Value], column: ir.Value
+    ) -> list[ir.Value]:
+        b, target = self.ctx.builder, self.ctx.target
+        pairs = zip(sums, a, strict=True)
+        return [multiply_add(b, self.shape, target, x, column, total) for total, x in pairs]
+
+    def _b(self, env: Env, n: ir.Value, k: ir.Value, lanes: Lanes) -> ir.Value:
+        inner = {**env, self.grid.n.name: n, self.grid.k.name: k}
+        return emit_value(self.ctx, self.ctx.builder, self.b, inner, lanes, {})
+
+    # ---- b straight ----------------------------------------------------------------------
+
+    def _straight(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value) -> None:
+        ctx, b, s = self.ctx, self.ctx.builder, self.schedule
+        zero, size = constant(self.shape.vector, 0), self.grid.acc_dtype.itemsize
+        with ctx.for_range(b, i64(0), i64(self.rows * s.nc), s.lanes) as at:
+            b.store(zero, self._element(b, self.sums, at), align=size)
+        whole = b.mul(b.sdiv(k, i64(s.unroll)), i64(s.unroll))
+        with ctx.for_range(b, i64(0), whole, s.unroll) as at:
+            self._sweep(env, n0, count, at, s.unroll)
+        with ctx.for_range(b, whole, k) as at:
+            self._sweep(env, n0, count, at, 1)
+
+    def _sweep(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value, unroll: int) -> None:
+        """All columns take the steps k .. k + unroll - 1."""
+        ctx, b, s = self.ctx, self.ctx.builder, self.schedule
+        size = self.grid.acc_dtype.itemsize
+        steps = [b.add(k, i64(number)) for number in range(unroll)]
+        a = list(self._broadcasts(k, unroll))
+
+        def body(column: ir.Value, mask: ir.Value | None) -> None:
+            places = [self._sum(i64(row), column) for row in range(self.rows)]
+            sums = [b.load(p, typ=self.shape.vector, align=size) for p in places]
+            n, lanes = b.add(n0, column), Lanes(s.lanes, self.grid.n, mask)
+            for step, rows in zip(steps, a, strict=True):
+                sums = self._add(sums, rows, self._b(env, n, step, lanes))
+            for value, place in zip(sums, places, strict=True):
+                b.store(value, place, align=size)
+
+        in_vectors(ctx, b, count, s.lanes, body)
+
+    # ---- b along k -----------------------------------------------------------------------
+
+    def _along_k(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value) -> None:
+        ctx, b, s = self.ctx, self.ctx.builder, self.schedule
+        size = self.grid.acc_dtype.itemsize
+        zeros = [constant(self.shape.vector, 0)] * self.rows
+        whole = b.mul(b.sdiv(k, i64(s.lanes)), i64(s.lanes))
+        with ctx.for_range(b, i64(0), count, s.lanes) as column:
+            left = b.sub(count, column)
+            n = b.add(n0, column)
+            # Rows of b that do not exist are read again from the last one; nobody uses the sums.
+            last = b.sub(left, i64(1))
+            places = [b.add(n, min_value(b, last, i64(r))) for r in range(s.lanes)]
+            with ctx.for_loop(b, i64(0), whole, s.lanes, carried=zeros) as loop:
+                lanes = Lanes(s.lanes, self.grid.k)
+                block = [self._b(env, place, loop.index, lanes) for place in places]
+                sums = loop.carried
+                turned = emit_transpose(b, block)
+                for a, column_of_b in zip(
+                    self._broadcasts(loop.index, s.lanes), turned, strict=True
+                ):
+                    sums = self._add(sums, a, column_of_b)
+                loop.set_next(sums)
+            mask = lane_mask(b, left, s.lanes)
+            with ctx.for_loop(b, whole, k, carried=loop.results) as rest:
+                gathered = self._b(env, n, rest.index, Lanes(s.lanes, self.grid.n, mask))
+                (a,) = self._broadcasts(rest.index, 1)
+                rest.set_next(self._add(rest.carried, a, gathered))
+            for row, total in enumerate(rest.results):
+                b.store(total, self._sum(i64(row), column), align=size)
+
+    # ---- the end -------------------------------------------------------------------------
+
+    def _epilogue(self, env: Env, n0: ir.Value, count: ir.Value) -> None:
+        ctx, b, grid, s = self.ctx, self.ctx.builder, self.grid, self.schedule
+        result = acc(grid.acc_dtype)
+        with ctx.for_range(b, i64(0), i64(self.rows)) as row:
+
+            def body(column: ir.Value, mask: ir.Value | None) -> None:
+                pointer = self._sum(row, column)
+                total = b.load(pointer, typ=self.shape.vector, align=grid.acc_dtype.itemsize)
+                inner = {**env, grid.m.name: row, grid.n.name: b.add(n0, column)}
+                lanes, known = Lanes(s.lanes, grid.n, mask), {result: total}
+                for store in grid.stores:
+                    value = emit_value(ctx, b, store.value, inner, lanes, known)
+                    emit_store(ctx, b, store, inner, lanes, value, known)
+
+            in_vectors(ctx, b, count, s.lanes, body)

@@ -1,0 +1,479 @@
+"""Scalar expressions to LLVM values: one lane, or `count` lanes along an axis.
+
+What is the same in all lanes stays a scalar and is splatted where a vector needs it. Loads look at
+the index polynomial: coefficient 1 of the lane axis is a vector load, 0 a scalar load, anything
+else a gather. Invariant parts move to the preheader of the loop where they become invariant
+(context.py); values are numbered, so equal operations on equal values are emitted once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import llvmlite.ir as ir
+
+from rushlight.backends.llvm.casts import emit_bitcast, emit_cast
+from rushlight.backends.llvm.context import (
+    I1,
+    I8,
+    I32,
+    I64,
+    PTR,
+    Env,
+    IndexEmitter,
+    KernelContext,
+    i64,
+    memory_type,
+    value_type,
+)
+from rushlight.backends.llvm.ops import OPS, Op, constant, intrinsic, splat, suffix, with_lanes
+from rushlight.base.dtypes import DType
+from rushlight.compiler.tile.ir import Axis, Store
+from rushlight.ir.scalar import E, children
+from rushlight.ir.symint import Expr, OpAtom, VarAtom, variables
+from rushlight.ir.symint import _make as make_polynomial
+
+Cache = dict[Any, ir.Value]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`count` points at once: lane l is env[axis.name] + l. mask (<count x i1>): lanes that are
+    there; masked lanes read and write nothing. What is the same in all lanes is
+    read without asking the mask, so some lane must be there."""
+
+    count: int = 1
+    axis: Axis | None = None
+    mask: ir.Value | None = None
+
+
+class Linear(NamedTuple):
+    """An index over the lanes: base + lane * stride + extra[lane]."""
+
+    base: int | Expr
+    stride: int | Expr
+    extra: ir.Value | None
+
+
+def emit_value(
+    ctx: KernelContext,
+    builder: ir.IRBuilder,
+    e: E,
+    env: Env,
+    lanes: Lanes,
+    cache: Cache,
+    leaves: dict[E, ir.Value] | None = None,
+) -> ir.Value:
+    """The value of `e`: a vector <lanes.count x T>, or a scalar when count is 1.
+
+    cache   what is known in this block for this env and these lanes (start with {})
+    leaves  values of expressions that are already there (such as scalar.acc)
+    """
+    return ValueEmitter(ctx, builder, env, lanes, cache, leaves).full(e)
+
+
+def emit_store(
+    ctx: KernelContext,
+    builder: ir.IRBuilder,
+    store: Store,
+    env: Env,
+    lanes: Lanes,
+    value: ir.Value,
+    cache: Cache | None = None,
+    leaves: dict[E, ir.Value] | None = None,
+) -> None:
+    """dest[at] = value where store.mask and the lanes' mask are true."""
+    emitter = ValueEmitter(ctx, builder, env, lanes, {} if cache is None else cache, leaves)
+    emitter.store(store, value)
+
+
+class ValueEmitter:
+    """Emits expressions at one place: a builder, an env and lanes."""
+
+    def __init__(
+        self,
+        ctx: KernelContext,
+        builder: ir.IRBuilder,
+        env: Env,
+        lanes: Lanes,
+        cache: Cache,
+        leaves: dict[E, ir.Value] | None = None,
+    ) -> None:
+        self.ctx, self.builder, self.env, self.lanes, self.cache = ctx, builder, env, lanes, cache
+        if leaves:
+            cache.update(leaves)
+        self.index = IndexEmitter(ctx, builder, env, self._uniform_index)
+
+    # ---- expressions ---------------------------------------------------------------------
+
+    def full(self, e: E) -> ir.Value:
+        """The value with all lanes."""
+        return self.spread(self.value(e))
+
+    def value(self, e: E) -> ir.Value:
+        """The value; a scalar if it is the same in all lanes."""
+        stack = [e]
+        while stack:
+            node = stack[-1]
+            if node in self.cache:
+                stack.pop()
+                continue
+            missing = [c for c in children(node) if c not in self.cache]
+            if missing:
+                stack.extend(missing)
+                continue
+            self.cache[node] = self._emit(node)
+            stack.pop()
+        return self.cache[e]
+
+    def _emit(self, node: E) -> ir.Value:
+        if node.op == "const":
+            return ir.Constant(value_type(node.dtype), _constant_payload(node))
+        if node.op == "param":
+            return self.ctx.param(node.meta)
+        if node.op == "index":
+            return self.index_value(node.meta)
+        if node.op in ("load", "local"):
+            return self._load(node)
+        if node.op == "check_index":
+            return self._check(node)
+        if node.op == "cast":
+            return self._pure(emit_cast, node)
+        if node.op == "bitcast":
+            return self._pure(emit_bitcast, node)
+        if node.op not in OPS:
+            raise TypeError(
+                f"{self.ctx.program.name}: the llvm backend got the op {node.op!r}; math ops are "
+                "expanded to basic ops before (decompose_math), and acc needs a value in `leaves`"
+            )
+        return self._pure(OPS[node.op], node)
+
+    def _pure(self, emit: Any, node: E) -> ir.Value:
+        args = [self.cache[a] for a in node.args]
+        if any(isinstance(a.type, ir.VectorType) for a in args):
+            keep_condition = node.op == "select" and not isinstance(args[0].type, ir.VectorType)
+            args = [a if keep_condition and n == 0 else self.spread(a) for n, a in enumerate(args)]
+        source = node.args[0].dtype
+        key = (node.op, node.dtype, source, *args)
+        return self.numbered(
+            key, args, lambda b: emit(Op(b, tuple(args), node.dtype, source, self.ctx.target))
+        )
+
+    def numbered(self, key: tuple, inputs: list[ir.Value], emit: Any, floor: int = 0) -> ir.Value:
+        """emit(builder) at the depth of `inputs` (not above `floor`), once per key."""
+        depth = max([floor, *map(self.ctx.depth_of, inputs)])
+        cache = self.ctx.cache_at(depth, self.cache)
+        if key not in cache:
+            cache[key] = emit(self.ctx.builder_at(depth, self.builder))
+        return cache[key]
+
+    def spread(self, value: ir.Value) -> ir.Value:
+        """A scalar in all lanes."""
+        count = self.lanes.count
+        if count == 1 or isinstance(value.type, ir.VectorType):
+            return value
+        return self.numbered(("splat", count, value), [value], lambda b: splat(b, value, count))
+
+    def _check(self, node: E) -> ir.Value:
+        """0 where the index is out of range, and the site number into the status word."""
+        size, site = node.meta
+        value = self.cache[node.args[0]]
+        wide = self._as_i64(value, node.args[0].dtype)
+        limit = self.index_value(size)
+        if isinstance(wide.type, ir.VectorType):
+            limit = self.spread(limit)
+        mask = self.lanes.mask if isinstance(wide.type, ir.VectorType) else None
+
+        def emit(b: ir.IRBuilder) -> ir.Value:
+            bad = b.icmp_unsigned(">=", wide, limit)
+            live = bad if mask is None else b.and_(bad, mask)
+            failed = any_lane(b, live)
+            status = b.load(self.ctx.args.status, typ=I64, align=8)
+            b.store(b.select(failed, i64(site), status), self.ctx.args.status, align=8)
+            return b.select(bad, constant(value.type, 0), value)
+
+        inputs = [value, limit] if mask is None else [value, limit, mask]
+        return self.numbered(("check", site, *inputs), inputs, emit)
+
+    # ---- indices -------------------------------------------------------------------------
+
+    def index_value(self, expr: int | Expr) -> ir.Value:
+        """An index expression as i64: a vector if it differs between the lanes."""
+        linear = self.linear(expr)
+        base = self.index.emit(linear.base)
+        if linear.extra is None and linear.stride == 0:
+            return base
+        return self._index_vector(base, linear)
+
+    def _index_vector(self, base: ir.Value, linear: Linear) -> ir.Value:
+        count = self.lanes.count
+        total = self.spread(base)
+        if linear.stride != 0:
+            steps = ir.Constant(ir.VectorType(I64, count), list(range(count)))
+            if linear.stride != 1:
+                steps = self._vector_op("mul", steps, self.spread(self.index.emit(linear.stride)))
+            total = self._vector_op("add", total, steps)
+        if linear.extra is not None:
+            total = self._vector_op("add", total, linear.extra)
+        return total
+
+    def linear(self, expr: int | Expr) -> Linear:
+        """An index expression split by how it depends on the lane."""
+        axis = self.lanes.axis
+        if not isinstance(expr, Expr) or axis is None or self.lanes.count == 1:
+            return Linear(expr, 0, None)
+        base: dict[tuple, int] = {}
+        stride: dict[tuple, int] = {}
+        extra = None
+        for monomial, coef in expr.terms:
+            places = [n for n, atom in enumerate(monomial) if self._varies(atom)]
+            if not places:
+                base[monomial] = coef
+            elif (
+                len(places) == 1
+                and isinstance(monomial[places[0]], VarAtom)
+                and (monomial[places[0]].name == axis.name)
+            ):
+                base[monomial] = coef
+                rest = monomial[: places[0]] + monomial[places[0] + 1 :]
+                stride[rest] = stride.get(rest, 0) + coef
+            else:
+                term = self._vector_term(monomial, coef)
+                extra = term if extra is None else self._vector_op("add", extra, term)
+        unit = stride.pop((), 0)
+        return Linear(make_polynomial(base, expr.const), make_polynomial(stride, unit), extra)
+
+    def _varies(self, atom: Any) -> bool:
+        if isinstance(atom, OpAtom):
+            inner = {**variables(atom.a), **variables(atom.b)}
+            return any(self._varies(v.atom) for v in inner.values())
+        if atom.var.kind == "value":
+            return isinstance(self.value(atom.var.payload).type, ir.VectorType)
+        return self.lanes.axis is not None and atom.name == self.lanes.axis.name
+
+    def _vector_term(self, monomial: tuple, coef: int) -> ir.Value:
+        product = self.spread(i64(coef))
+        for atom in monomial:
+            product = self._vector_op("mul", product, self.spread(self._vector_atom(atom)))
+        return product
+
+    def _vector_atom(self, atom: Any) -> ir.Value:
+        if isinstance(atom, OpAtom):
+            a, b = (self.spread(self.index_value(x)) for x in (atom.a, atom.b))
+            return self._vector_op(atom.op, a, b)
+        if atom.var.kind == "value":
+            return self._as_i64(self.value(atom.var.payload), atom.var.payload.dtype)
+        return self.index_value(atom.var)
+
+    def _vector_op(self, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+        ones = f"splat (i64 {1 if name == 'mul' else 0})"
+        if name in ("mul", "add") and isinstance(a, ir.FormattedConstant) and a.constant == ones:
+            return b
+        return self.numbered((name, a, b), [a, b], lambda at: vector_index_op(at, name, a, b))
+
+    def _uniform_index(self, payload: E) -> ir.Value:
+        return self._as_i64(self.value(payload), payload.dtype)
+
+    def _as_i64(self, value: ir.Value, dtype: DType) -> ir.Value:
+        if dtype.itemsize == 8:
+            return value
+        kind = with_lanes(I64, value.type)
+        name = "sext" if dtype.kind == "int" else "zext"
+        return self.numbered((name, value), [value], lambda b: getattr(b, name)(value, kind))
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def pointer(self, buffer: Any, base: int | Expr) -> ir.Value:
+        """The address of an element; the invariant part of the index is added outside the loop."""
+        place = self.ctx.buffer_pointer(buffer)
+        kind = memory_type(buffer.dtype)
+        terms, const = (base.terms, base.const) if isinstance(base, Expr) else ((), base)
+        by_depth: dict[int, list] = {}
+        for monomial, coef in terms:
+            one = make_polynomial({monomial: coef}, 0)
+            by_depth.setdefault(self.ctx.depth_of(self.index.emit(one)), []).append(one)
+        if const:
+            by_depth.setdefault(0, []).append(const)
+        for depth in sorted(by_depth):
+            offset = self.index.emit(sum(by_depth[depth], start=0))
+            place = self._step(place, offset, kind)
+        return place
+
+    def _step(self, place: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
+        def emit(b: ir.IRBuilder) -> ir.Value:
+            return b.gep(place, [offset], source_etype=kind)
+
+        return self.numbered(("gep", str(kind), place, offset), [place, offset], emit)
+
+    def _pointers(self, buffer: Any, linear: Linear) -> ir.Value:
+        """A vector of addresses."""
+        place = self.pointer(buffer, linear.base)
+        offsets = self._index_vector(i64(0), linear)
+        many = self.builder.gep(place, [offsets], source_etype=memory_type(buffer.dtype))
+        many.type = ir.VectorType(PTR, self.lanes.count)
+        return many
+
+    def _load(self, node: E) -> ir.Value:
+        buffer, at = node.meta
+        mask, other = (self.cache[a] for a in node.args) if node.args else (None, None)
+        linear = self.linear(at)
+        varying_mask = mask is not None and isinstance(mask.type, ir.VectorType)
+        if linear.stride == 0 and linear.extra is None and not varying_mask:
+            return self._load_one(buffer, linear.base, mask, other)
+        if mask is not None:
+            mask, other = self.spread(mask), self.spread(other)
+        mask = self._with_lane_mask(mask)
+        kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
+        if linear.stride == 1 and linear.extra is None:
+            place = self.pointer(buffer, linear.base)
+            floor = self._load_floor()
+            key = ("load", buffer, place, mask, other, self.lanes.count)
+            inputs = [v for v in (place, mask, other) if v is not None]
+            return self.numbered(
+                key, inputs, lambda b: load_vector(b, place, kind, buffer.dtype, mask, other), floor
+            )
+        return gather(self.builder, self._pointers(buffer, linear), kind, buffer.dtype, mask, other)
+
+    def _load_floor(self) -> int:
+        return self.ctx.depth if self.ctx.load_depth is None else self.ctx.load_depth
+
+    def _load_one(
+        self, buffer: Any, base: int | Expr, mask: ir.Value | None, other: ir.Value | None
+    ) -> ir.Value:
+        place = self.pointer(buffer, base)
+        kind = memory_type(buffer.dtype)
+
+        def emit(b: ir.IRBuilder) -> ir.Value:
+            if mask is None:
+                return _to_value(b, b.load(place, typ=kind, align=buffer.dtype.itemsize), buffer)
+            one = ir.VectorType(kind, 1)
+            masks, others = (splat(b, v, 1) for v in (mask, other))
+            loaded = load_vector(b, place, one, buffer.dtype, masks, others)
+            return b.extract_element(loaded, ir.Constant(I32, 0))
+
+        inputs = [v for v in (place, mask, other) if v is not None]
+        key = ("load", buffer, place, mask, other)
+        return self.numbered(key, inputs, emit, self._load_floor())
+
+    def _with_lane_mask(self, mask: ir.Value | None) -> ir.Value | None:
+        lanes = self.lanes.mask
+        if mask is None or lanes is None:
+            return mask if lanes is None else lanes
+        return self.builder.and_(lanes, mask)
+
+    def store(self, store: Store, value: ir.Value) -> None:
+        """Emit one store; `value` has all lanes."""
+        mask = None if store.mask is None else self.full(store.mask)
+        mask = self._with_lane_mask(mask)
+        linear = self.linear(store.at)
+        b, dtype = self.builder, store.dest.dtype
+        if dtype.kind == "bool":
+            value = b.zext(value, with_lanes(I8, value.type))
+        if self.lanes.count == 1 and mask is None:
+            b.store(value, self.pointer(store.dest, linear.base), align=dtype.itemsize)
+            return
+        if self.lanes.count == 1:
+            value, mask = (splat(b, v, 1) for v in (value, mask))
+        if self.lanes.count == 1 or (linear.stride == 1 and linear.extra is None):
+            store_vector(b, value, self.pointer(store.dest, linear.base), dtype.itemsize, mask)
+            return
+        everything = constant(ir.VectorType(I1, self.lanes.count), 1)
+        places = self._pointers(store.dest, linear)
+        scatter(b, value, places, dtype.itemsize, everything if mask is None else mask)
+
+
+def _constant_payload(node: E) -> Any:
+    value = node.meta[0]
+    if node.dtype.is_floating_point and node.dtype.itemsize == 2:
+        return int(node.dtype.np.type(value).view("uint16"))
+    return int(value) if node.dtype.is_integral else value
+
+
+def _to_value(b: ir.IRBuilder, loaded: ir.Value, buffer: Any) -> ir.Value:
+    if buffer.dtype.kind != "bool":
+        return loaded
+    return b.icmp_unsigned("!=", loaded, constant(loaded.type, 0))
+
+
+def any_lane(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
+    """One i1: is any lane set?"""
+    if not isinstance(flags.type, ir.VectorType):
+        return flags
+    bits = ir.IntType(flags.type.count)
+    return b.icmp_unsigned("!=", b.bitcast(flags, bits), ir.Constant(bits, 0))
+
+
+def load_vector(
+    b: ir.IRBuilder,
+    place: ir.Value,
+    kind: ir.VectorType,
+    dtype: DType,
+    mask: ir.Value | None,
+    other: ir.Value | None,
+) -> ir.Value:
+    """Neighbouring elements; masked ones are `other` (or 0)."""
+    if mask is None:
+        loaded = b.load(place, typ=kind, align=dtype.itemsize)
+    else:
+        name = f"llvm.masked.load.{suffix(kind)}.p0"
+        args = [place, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
+        loaded = intrinsic(b, name, kind, args)
+    if dtype.kind == "bool":
+        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
+    return loaded
+
+
+def gather(
+    b: ir.IRBuilder,
+    places: ir.Value,
+    kind: ir.VectorType,
+    dtype: DType,
+    mask: ir.Value | None,
+    other: ir.Value | None,
+) -> ir.Value:
+    """Elements at any addresses; masked ones are `other` (or 0)."""
+    name = f"llvm.masked.gather.{suffix(kind)}.{suffix(places.type)}"
+    if mask is None:
+        mask = constant(ir.VectorType(I1, kind.count), 1)
+    args = [places, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
+    loaded = intrinsic(b, name, kind, args)
+    if dtype.kind == "bool":
+        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
+    return loaded
+
+
+def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:
+    if other is None:
+        return constant(kind, 0.0 if dtype.is_floating_point and dtype.itemsize > 2 else 0)
+    return b.zext(other, kind) if dtype.kind == "bool" else other
+
+
+def store_vector(
+    b: ir.IRBuilder, value: ir.Value, place: ir.Value, align: int, mask: ir.Value | None
+) -> None:
+    """Neighbouring elements, in memory form."""
+    if mask is None:
+        b.store(value, place, align=align)
+        return
+    name = f"llvm.masked.store.{suffix(value.type)}.p0"
+    intrinsic(b, name, ir.VoidType(), [value, place, ir.Constant(I32, align), mask])
+
+
+def scatter(b: ir.IRBuilder, value: ir.Value, places: ir.Value, align: int, mask: ir.Value) -> None:
+    name = f"llvm.masked.scatter.{suffix(value.type)}.{suffix(places.type)}"
+    intrinsic(b, name, ir.VoidType(), [value, places, ir.Constant(I32, align), mask])
+
+
+def vector_index_op(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Index arithmetic on vectors of i64."""
+    zero = constant(x.type, 0)
+    if name in ("add", "mul"):
+        return getattr(b, name)(x, y, flags=("nsw",))
+    if name in ("min", "max"):
+        return b.select(b.icmp_signed("<" if name == "min" else ">", x, y), x, y)
+    remainder = b.srem(x, y)
+    below = b.icmp_signed("<", remainder, zero)
+    if name == "mod":
+        return b.select(below, b.add(remainder, y), remainder)
+    return b.sub(b.sdiv(x, y), b.zext(below, x.type))
