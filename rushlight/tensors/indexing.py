@@ -162,6 +162,8 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
         ) from None
     if back is not None:
         value = permute(value, _inverse(back))
+    if not value.numel():
+        return
     changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
     if order is not None:
         changed = permute(changed, _inverse(order))

@@ -128,7 +128,7 @@ def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
         tensor._grad.base_fn = None if base._grad is None else base._grad.fn
     now = write_through(base, view.steps, result)
     if now._grad is not None and now._grad.fn is not None:
-        now._grad.fn.label = "CopySlices"
+        now._grad.fn.label = "torch::autograd::CopySlices"
     _own_saved(result, counter)
     _adopt(base, now, counter)
     storage.replace(now._value())
