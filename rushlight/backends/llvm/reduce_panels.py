@@ -20,8 +20,8 @@ from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import CHUNK, PARTIALS, Reduce
 from rushlight.ir.symint import Expr, Var
 
-# Bytes of a row piece: long enough for memory, and 32 of them stay in the L2 cache.
-PANEL_BYTES = 2048
+# Bytes of a row piece: a page, so that memory streams; and 32 of them stay in the L2 cache.
+PANEL_BYTES = 4096
 # Rows of one partial that are added in one visit.
 VISIT = 4
 
@@ -49,8 +49,8 @@ class PanelReduction:
     ) -> None:
         self.ctx, self.statement, self.fold, self.total = ctx, statement, fold, total
         self.part, self.count, self.store = part, count, store
-        self.width = panel_width(ctx.vector_bytes // count)
-        self.vectors = self.width // count
+        self.vectors = max(1, panel_width(ctx.vector_bytes // count) // count // fold.size)
+        self.width = self.vectors * count
         self.partials = States(fold, count, PARTIALS * self.vectors)
         self.joined = States(fold, count, self.vectors)
         one_chunk = isinstance(total, int) and total <= CHUNK
