@@ -1,0 +1,1 @@
+"""What everything stands on: settings, errors, dtypes, devices, events. Knows no tensors."""

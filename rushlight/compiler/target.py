@@ -122,3 +122,6 @@ class Backend:
     build: Callable[[Sequence[Program], Caps], list[Executable]]
     load: Callable[[Plan, Caps], LoadedPlan]
     lower_text: Callable[[Program, Caps], str] | None = None
+    # For the disk cache: an executable as bytes, and back (None: not kept on disk).
+    dump: Callable[[Any], bytes] | None = None
+    restore: Callable[[Program, bytes], Executable] | None = None

@@ -125,9 +125,13 @@ def buffer_node(buffer: Any, shape: tuple[int | Expr, ...], dtype: DType) -> Nod
     return _leaf("buffer", (), tuple(shape), dtype, buffer)
 
 
-def scalar_node(value: Any, dtype: DType) -> Node:
-    """A 0-dim program input holding a Python number (never a constant of a kernel)."""
-    return _leaf("scalar", (value,), (), dtype)
+def scalar_node(value: Any, dtype: DType, origin: Callable[[], Any] | None = None) -> Node:
+    """A 0-dim program input holding a Python number (never a constant of a kernel).
+
+    `origin()` gives the number again when a captured program is replayed (an RNG offset); None
+    for a number that was simply passed.
+    """
+    return _leaf("scalar", (value,), (), dtype, origin)
 
 
 _CONSTS: dict[tuple, Node] = {}
@@ -155,7 +159,9 @@ def with_dtype(node: Node, dtype: DType) -> Node:
     if node.dtype is dtype:
         return node
     value = node.attrs[0]
-    return scalar_node(value, dtype) if node.leaf == "scalar" else const_node(value, dtype)
+    if node.leaf == "const":
+        return const_node(value, dtype)
+    return scalar_node(value, dtype, node.buffer)
 
 
 def topological(roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None) -> list[Node]:

@@ -16,20 +16,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, float64, int64
-from rushlight.ir.node import Node, const_node, make_node, scalar_node
+from rushlight.ir.node import Node, const_node, make_node, scalar_node, with_dtype
 
 # What the compiler can lower besides `scalar` (elementwise) records.
 PRIMITIVE_KINDS = (
-    "movement",   # reshape permute expand slice flip pad cat unfold
-    "reduce",     # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin
-    "scan",       # cumsum cumprod cummax_index cummin_index ...
-    "gather",     # gather_nd
-    "scatter",    # scatter_nd
-    "dot",        # dot
-    "sort",       # argsort
-    "iota",       # iota
-    "random",     # random_bits
-    "host",       # runs on the host between segments (LAPACK, custom calls)
+    "movement",  # reshape permute expand slice flip pad cat unfold
+    "reduce",  # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin
+    "scan",  # cumsum cumprod cummax_index cummin_index ...
+    "gather",  # gather_nd
+    "scatter",  # scatter_nd
+    "dot",  # dot
+    "sort",  # argsort
+    "iota",  # iota
+    "random",  # random_bits
+    "host",  # runs on the host between segments (LAPACK, custom calls)
 )
 
 
@@ -140,13 +140,15 @@ class OpDef:
     grad        function whose parameter NAMES say what it reads (and so what is saved):
                 `g` the output's gradient, `out` the output, any operand or attribute by its name,
                 `meta` shapes/dtypes/needs without saving a value. Returns a tuple with one entry
-                per tensor operand (None = no gradient; missing tail = None). A gradient whose
-                shape is the broadcast one is summed to the operand's by the engine.
+                per tensor parameter, omitted optional ones too; a list for a variadic one (None =
+                no gradient; missing tail = None). A gradient whose shape is the broadcast one is
+                summed to the operand's by the engine, and cast to its dtype.
     promote     how the public function unifies dtypes: "same" (default), "float" (ints become the
                 default float), "none"
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    unify       number leaves among the operands take the others' dtype (always so for elementwise)
     """
 
     name: str
@@ -167,6 +169,7 @@ class OpDef:
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     check: Callable[[Call], None] | None = None
+    unify: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
 
@@ -186,8 +189,11 @@ class OpDef:
         return (find_op, (self.name,))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Apply to Nodes (gives a Node) or to Tensors (gives a Tensor, recorded for autograd)."""
-        for arg in args:
+        """Apply to Nodes (gives a Node) or to Tensors (gives a Tensor, recorded for autograd).
+
+        Nodes among Tensors are constants of the call (a rule may build an iota or a zero).
+        """
+        for arg in (*args, *kwargs.values()) if kwargs else args:
             apply = getattr(type(arg), "__rushlight_apply__", None)
             if apply is not None:
                 return apply(self, args, kwargs)
@@ -223,6 +229,8 @@ class OpDef:
         return self._finish(named)
 
     def _finish(self, named: dict[str, Any]) -> Call:
+        if self.unify or self.kind == "elementwise":
+            _unify_leaves(self.params, named)
         first = _first_operand(self.params, named)
         tensors: list[Node] = []
         values: list[Node] = []
@@ -299,6 +307,33 @@ def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | N
     return None
 
 
+def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
+    """Numbers and number leaves take the dtype of the first real operand they meet.
+
+    `condition` (of `where`) keeps its own dtype.
+    """
+    names = [p.name for p in params if p.kind == "tensor" and p.name != "condition"]
+    fixed = leaf_dtype = None
+    loose = False
+    for name in names:
+        arg = named[name]
+        if isinstance(arg, Node):
+            if arg.leaf not in ("const", "scalar"):
+                fixed = fixed or arg.dtype
+                continue
+            leaf_dtype = leaf_dtype or arg.dtype
+        loose = True
+    if not loose or len(names) == 1 and leaf_dtype:
+        return
+    dtype = fixed or leaf_dtype or _value_dtype(named[names[0]])
+    for name in names:
+        arg = named[name]
+        if not isinstance(arg, Node):
+            named[name] = const_node(arg, dtype)
+        elif arg.leaf in ("const", "scalar"):
+            named[name] = with_dtype(arg, dtype)
+
+
 def _value_dtype(value: Any) -> DType:
     return {bool: bool_, int: int64}.get(type(value), float64)
 
@@ -370,7 +405,16 @@ def op(
         raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
     actual_kind = kind or ("elementwise" if scalar else "composite")
     record = OpDef(
-        name, doc, tuple(inputs), shape, dtype, actual_kind, reference, grad, scalar, decompose,
+        name,
+        doc,
+        tuple(inputs),
+        shape,
+        dtype,
+        actual_kind,
+        reference,
+        grad,
+        scalar,
+        decompose,
         **fields,
     )
     _OPS[name] = record

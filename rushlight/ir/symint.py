@@ -174,7 +174,7 @@ def _join_divmod(terms: dict[Monomial, int], const: int) -> int | Expr:
             if not (isinstance(atom, OpAtom) and atom.op == "mod"):
                 continue
             rest = monomial[:position] + monomial[position + 1 :]
-            partner = mul(_make({(OpAtom("floordiv", atom.a, atom.b),): 1}, 0), atom.b)
+            partner = mul(floordiv(atom.a, atom.b), atom.b)
             partner = mul(partner, _make({rest: coef}, 0) if rest else coef)
             if not isinstance(partner, Expr) or partner.const or len(partner.terms) != 1:
                 continue

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from rushlight.backends.llvm.build import build, lower_text
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.compiler.target import Backend, Caps, LoadedPlan, Plan
+from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.store import dump, restore
+from rushlight.compiler.target import Backend
 
-try:
-    from rushlight.backends.llvm.plan import load
-except ImportError:
-
-    def load(plan: Plan, caps: Caps) -> LoadedPlan:
-        raise RuntimeError("this installation of the llvm backend has no native runtime")
-
-
-BACKEND = Backend("llvm", find_caps, build, load, lower_text)
+BACKEND = Backend("llvm", find_caps, build, load, lower_text, dump, restore)
 
 __all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]

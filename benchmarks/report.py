@@ -1,0 +1,145 @@
+"""Results as lines on the terminal, a Markdown table, JSON and a plot."""
+
+import importlib
+import json
+from pathlib import Path
+
+HEADER = (
+    f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
+    f" {'first call':>17} {'peak MiB':>13}  rate"
+)
+UNITS = {"flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
+
+
+def duration(seconds: float) -> str:
+    """Three digits and a unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def quantity(value: float) -> str:
+    """Three digits, with a letter for thousands and millions."""
+    for letter, scale, least in (("M", 1e6, 1e6), ("k", 1e3, 1e4)):
+        if value >= least:
+            return f"{value / scale:.3g}{letter}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def ratio(results) -> float | None:
+    """How many times as fast Rushlight is; below one it is slower."""
+    ours, theirs = results.get("rushlight"), results.get("torch")
+    if ours is None or theirs is None or not (ours.seconds and theirs.seconds):
+        return None
+    if ours.failed or theirs.failed:
+        return None
+    return theirs.median_s / ours.median_s
+
+
+def rate(measured) -> str:
+    parts = []
+    for what, amount in measured.work.items():
+        unit, scale = UNITS.get(what, (f"{what}s/s", 1.0))
+        parts.append(f"{quantity(amount / measured.median_s / scale)} {unit}")
+    return ", ".join(parts)
+
+
+def cells(row) -> dict[str, str]:
+    """The texts of one row, by column."""
+    results = row["results"]
+    shown = {"name": f"{row['workload']}/{row['case']}"}
+    for module, measured in results.items():
+        good = measured.seconds and not measured.failed
+        shown[module] = duration(measured.median_s) if good else "failed"
+        shown[f"{module} spread"] = (
+            f"{duration(min(measured.seconds))}–{duration(max(measured.seconds))}" if good else ""
+        )
+        shown[f"{module} first"] = duration(measured.first_s) if good else ""
+        shown[f"{module} peak"] = f"{measured.peak_mb:.0f}" if good else ""
+        shown[f"{module} rate"] = rate(measured) if good else ""
+        shown[f"{module} reason"] = measured.failed
+    factor = ratio(results)
+    shown["ratio"] = "" if factor is None else f"{factor:.2f}"
+    return shown
+
+
+def both(shown: dict[str, str], what: str) -> str:
+    texts = [shown.get(f"{module} {what}", "") for module in ("rushlight", "torch")]
+    return " / ".join(text or "-" for text in texts)
+
+
+def line(row) -> str:
+    """One row for the terminal, with the reasons of failures below."""
+    shown = cells(row)
+    ours, theirs = shown.get("rushlight", "-"), shown.get("torch", "-")
+    text = (
+        f"{shown['name']:<28} {ours:>12} {theirs:>12} {shown['ratio']:>16}"
+        f" {both(shown, 'first'):>17} {both(shown, 'peak'):>13}  {both(shown, 'rate')}"
+    )
+    for module in row["results"]:
+        if shown[f"{module} reason"]:
+            text += f"\n    {module} failed: {shown[f'{module} reason']}"
+    return text
+
+
+def markdown(rows, machine: dict[str, str]) -> str:
+    lines = [
+        "# Benchmark results",
+        "",
+        ", ".join(f"{name}: {value}" for name, value in machine.items()),
+        "",
+        "Medians, with the fastest and slowest repetition; *speed* is PyTorch's time over"
+        " Rushlight's, so above 1 Rushlight is faster.",
+        "",
+        "| workload | rushlight | torch | speed | first call | peak MiB | rate |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    reasons = []
+    for row in rows:
+        shown = cells(row)
+        times = [
+            f"{shown[module]} ({shown[f'{module} spread']})"
+            if shown.get(f"{module} spread")
+            else shown.get(module, "-")
+            for module in ("rushlight", "torch")
+        ]
+        lines.append(
+            f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'}"
+            f" | {both(shown, 'first')} | {both(shown, 'peak')} | {both(shown, 'rate')} |"
+        )
+        reasons += [
+            f"* {shown['name']} on {module} failed: {shown[f'{module} reason']}"
+            for module in row["results"]
+            if shown[f"{module} reason"]
+        ]
+    return "\n".join([*lines, "", *reasons, ""])
+
+
+def plot(rows, path: Path) -> bool:
+    """Bars of the speed relative to PyTorch; False where matplotlib is missing."""
+    pairs = [(cells(row)["name"], ratio(row["results"])) for row in rows]
+    pairs = [(name, factor) for name, factor in pairs if factor is not None]
+    try:
+        figure_module = importlib.import_module("matplotlib.figure")
+    except ImportError:
+        return False
+    if not pairs:
+        return False
+    names, factors = zip(*reversed(pairs), strict=True)
+    figure = figure_module.Figure(figsize=(8, 1 + 0.3 * len(pairs)), layout="constrained")
+    axes = figure.add_subplot(xlabel="speed relative to PyTorch (1 = equal)", xscale="log")
+    # Bars from 1 show both directions on a logarithmic axis.
+    axes.barh(names, [f - 1 for f in factors], left=1, color="steelblue")
+    axes.axvline(1, color="black", linewidth=0.8)
+    figure.savefig(path, dpi=130)
+    return True
+
+
+def write(out: Path, rows, machine: dict[str, str], to_dict) -> list[Path]:
+    """Write the files of a run into a folder; gives their paths."""
+    plain = [{**row, "results": {m: to_dict(r) for m, r in row["results"].items()}} for row in rows]
+    table, data, picture = out / "results.md", out / "results.json", out / "results.png"
+    table.write_text(markdown(rows, machine), encoding="utf-8")
+    data.write_text(json.dumps({"machine": machine, "rows": plain}, indent=1), encoding="utf-8")
+    return [table, data, *([picture] if plot(rows, picture) else [])]

@@ -1,0 +1,25 @@
+"""A chain of elementwise operations, which a compiler should make one pass over memory."""
+
+import numpy as np
+
+from workloads import Case
+
+TITLE = "gelu(x * w + 1) * sigmoid(x) + w on 8 million float32"
+NUMEL = 8 * 2**20
+
+
+def cases():
+    return {"eager": {"compiled": False}, "compiled": {"compiled": True}}
+
+
+def build(torch, compiled):
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal(NUMEL, dtype=np.float32))
+    w = torch.from_numpy(rng.standard_normal(NUMEL, dtype=np.float32))
+
+    def chain(x, w):
+        return torch.nn.functional.gelu(x * w + 1) * torch.sigmoid(x) + w
+
+    function = torch.compile(chain) if compiled else chain
+    # Two reads and one write: what the memory must carry when nothing is stored in between.
+    return Case(lambda: function(x, w), {"byte": 12.0 * NUMEL})

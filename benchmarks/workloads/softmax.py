@@ -1,0 +1,17 @@
+"""Softmax over the rows of a matrix."""
+
+import numpy as np
+
+from workloads import Case
+
+TITLE = "softmax of 4096 rows of 4096 float32"
+
+
+def cases():
+    return {"rows": {}}
+
+
+def build(torch):
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.standard_normal((4096, 4096), dtype=np.float32))
+    return Case(lambda: torch.softmax(x, dim=-1), {"byte": 8.0 * x.numel()})

@@ -1,0 +1,76 @@
+"""Run launch tables: on the caller and the pool's workers, or on the caller alone.
+
+In: addresses of region and launch tables (pool_ir.py has their layout; plan.py fills them), the
+work they hold. Out: nothing; `status` says whether an index check failed. Always true: the numbers
+do not depend on which threads ran what. If two Python threads run at once, one has the workers and
+the other runs alone with its own scratch. Between regions the code comes back to Python about
+every 100 ms, so a KeyboardInterrupt may leave from here with the later regions not run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rushlight.backends.llvm.pool import get_pool, is_current
+from rushlight.backends.llvm.pool_ir import native
+from rushlight.runtime.buffer import allocate
+
+# A program of less work stays on the caller: waking the workers would cost more than they save.
+PROGRAM_SHARE_PS = 50_000_000
+# In a program worth sharing the workers are awake, and a region is handed out in about 1 us.
+REGION_SHARE_PS = 5_000_000
+# How often a long program comes back to Python, so that a pending Ctrl-C is seen.
+SLICE_NS = 100_000_000
+
+
+@dataclass(slots=True)
+class Segment:
+    """Regions first..last that run without a host call between them."""
+
+    first: int
+    last: int
+
+
+@dataclass(slots=True)
+class Tables:
+    """Addresses of the region and launch tables, the status word, and what a run needs."""
+
+    regions: int
+    launches: int
+    status: np.ndarray
+    local_bytes: int = 0
+    # The work of the whole program by the cost hints, in picoseconds.
+    work_ps: int = 0
+
+
+def run_segment(tables: Tables, segment: Segment) -> None:
+    """Run the regions in order; after one in which a check failed, no further one."""
+    done = segment.first
+    while done < segment.last and not tables.status[0]:
+        if tables.work_ps < PROGRAM_SHARE_PS:
+            done = _run_alone(tables, done, segment.last)
+            continue
+        pool = get_pool()
+        if pool.threads == 1 or not pool.lock.acquire(blocking=False):
+            done = _run_alone(tables, done, segment.last)
+            continue
+        try:
+            if is_current(pool):
+                pool.ensure_local(tables.local_bytes)
+                done = _call(tables, done, segment.last, pool.address, pool.caller_local)
+        finally:
+            pool.lock.release()
+
+
+def _run_alone(tables: Tables, first: int, last: int) -> int:
+    scratch = allocate(tables.local_bytes)
+    return _call(tables, first, last, None, scratch.address)
+
+
+def _call(tables: Tables, first: int, last: int, pool: int | None, local: int) -> int:
+    return native().run_plan(
+        pool, tables.regions, tables.launches, first, last,
+        tables.status.ctypes.data, local, SLICE_NS, REGION_SHARE_PS,
+    )  # fmt: skip

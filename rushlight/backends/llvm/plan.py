@@ -1,0 +1,281 @@
+"""A plan made ready to run: every table the native executor reads, filled with numpy.
+
+In: a `Plan` of `LlvmExecutable` calls and host calls. Out: `LlvmPlan`, whose `run(pointers, ints,
+numbers)` writes addresses, sizes and scalars into the tables and runs them. Always true: at run
+time no Python loop goes over kernels. Addresses are one indexed copy; sizes that are constants
+were written at load, those that are variables are one indexed copy, and the other expressions
+are one function compiled at load; sizes are written only when they differ from the last run's.
+
+All tables of a run lie in one array of 64-bit words (`Layout` says where), so `words[at] = values`
+fills any of them. A kernel call of g grids takes part in g native regions, one after another.
+A plan may be run by several Python threads, and by a host call of its own: each run has its own
+words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from rushlight.backends.llvm.executor import Segment, Tables, run_segment
+from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS
+from rushlight.backends.llvm.scalars import ScalarSlots
+from rushlight.backends.llvm.sizes import compile_ints
+from rushlight.backends.llvm.types import Launch, LlvmExecutable
+from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
+from rushlight.ir.symint import Expr, Var, mul, substitute
+from rushlight.runtime.buffer import Buffer, allocate, from_address
+
+# What one scalar operation of a cost hint takes, roughly: vector code in cache.
+OP_PS = 150
+_LAUNCH_WORDS = len(LAUNCH_FIELDS)
+_FIELD = {name: position for position, name in enumerate(LAUNCH_FIELDS)}
+
+
+@dataclass
+class Layout:
+    """The words of a run, written once per plan; `template` has all that never changes.
+
+    relative   (position, word) pairs: this word holds the address of that word
+    variables  (position, variable): this word is a plain variable of the plan
+    exprs      (position, expression over the plan's variables)
+    pointers   (position, buffer): this word is the address of a buffer
+    """
+
+    template: list[int] = field(default_factory=list)
+    relative: list[tuple[int, int]] = field(default_factory=list)
+    variables: list[tuple[int, int]] = field(default_factory=list)
+    exprs: list[tuple[int, Expr]] = field(default_factory=list)
+    pointers: list[tuple[int, int]] = field(default_factory=list)
+    scalars: ScalarSlots = field(default_factory=ScalarSlots)
+    names: dict[str, int] = field(default_factory=dict)
+
+    def put(self, *values: int | Expr) -> int:
+        """Append words that are numbers or sizes; gives the position of the first."""
+        start = len(self.template)
+        for position, value in enumerate(values, start):
+            self.template.append(0 if isinstance(value, Expr) else value)
+            if isinstance(value, Var):
+                self.variables.append((position, self.names[value.name]))
+            elif isinstance(value, Expr):
+                self.exprs.append((position, value))
+        return start
+
+    def put_pointers(self, buffers: Sequence[int]) -> int:
+        start = self.put(*[0] * len(buffers))
+        self.pointers.extend(enumerate(buffers, start))
+        return start
+
+    def put_scalars(self, call: KernelCall) -> int:
+        params = call.executable.program.params
+        start = self.put(*[0] * len(params))
+        for position, (number, param) in enumerate(zip(call.scalars, params, strict=True), start):
+            self.scalars.add(position, number, param.dtype)
+        return start
+
+
+@dataclass
+class _Step:
+    """A launch on its way into the table, with its sizes over the plan's variables."""
+
+    launch: Launch
+    tables: tuple[int, int, int]
+    count: int | Expr
+    cost_ps: int | Expr
+    local_bytes: int | Expr
+
+
+class LlvmPlan:
+    """See `load`. Fits compiler.target.LoadedPlan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        layout = Layout(names={name: i for i, name in enumerate(plan.variables)})
+        self._status_at = layout.put(0)
+        steps: list[list[_Step]] = []
+        self._parts: list[Segment | tuple[HostCall, Callable[..., Any]]] = []
+        for region in plan.regions:
+            self._add_region(region, layout, steps)
+        self._write_tables(layout, steps)
+        self._freeze(layout)
+        self._idle: list[_Run] = []
+
+    def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
+        """Run the plan; the status word. An int64 array of pointers is the fastest to give."""
+        plan = self.plan
+        if len(pointers) != len(plan.buffers) or len(ints) != len(plan.variables):
+            raise ValueError(
+                f"run: {len(plan.buffers)} pointers and {len(plan.variables)} ints are expected, "
+                f"got {len(pointers)} and {len(ints)}"
+            )
+        addresses = np.asarray(pointers, np.int64)
+        try:
+            run = self._idle.pop()
+        except IndexError:
+            run = _Run(self)
+        try:
+            return run.go(self, addresses, np.asarray(ints, np.int64), numbers)
+        finally:
+            self._idle.append(run)
+
+    def _add_region(self, region: tuple, layout: Layout, steps: list[list[_Step]]) -> None:
+        """Launch p of every kernel call goes into native region p of this region."""
+        first = len(steps)
+        for call in region:
+            if isinstance(call, HostCall):
+                continue
+            for position, step in enumerate(_steps_of(call, layout), first):
+                if position == len(steps):
+                    steps.append([])
+                steps[position].append(step)
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, Segment) and len(steps) > first:
+            last.last = len(steps)
+        elif len(steps) > first:
+            self._parts.append(Segment(first, len(steps)))
+        names = self.plan.variables
+        for call in region:
+            if isinstance(call, HostCall):
+                sizes = [size for shape in call.shapes for size in shape]
+                self._parts.append((call, compile_ints(sizes, names)))
+
+    def _write_tables(self, layout: Layout, steps: list[list[_Step]]) -> None:
+        flat = [step for region in steps for step in region]
+        self._launches_at = len(layout.template)
+        for step in flat:
+            at = layout.put(
+                step.launch.address, 0, 0, 0, step.count, step.launch.grain, step.cost_ps, 0
+            )
+            layout.relative += zip(range(at + 1, at + 4), step.tables, strict=True)
+        self._launch_count = len(flat)
+        self._regions_at = len(layout.template)
+        done = 0
+        for region in steps:
+            layout.put(done, len(region))
+            done += len(region)
+        self._locals_at = layout.put(*[step.local_bytes for step in flat], 0)
+
+    def _freeze(self, layout: Layout) -> None:
+        """The layout as index arrays."""
+        self.template = np.array(layout.template, np.int64)
+        self.relative = np.array(layout.relative, np.int64).reshape(-1, 2).T
+        self.variables = np.array(layout.variables, np.int64).reshape(-1, 2).T
+        self.pointers = np.array(layout.pointers, np.int64).reshape(-1, 2).T
+        self.expr_at = np.array([position for position, _ in layout.exprs], np.int64)
+        self.exprs = compile_ints([expr for _, expr in layout.exprs], self.plan.variables)
+        self.scalars = layout.scalars.freeze()
+
+
+class _Run:
+    """The words of one run, reused by the next."""
+
+    def __init__(self, loaded: LlvmPlan) -> None:
+        self.memory: Buffer = allocate(8 * len(loaded.template))
+        words = np.asarray(self.memory).view(np.int64)
+        words[:] = loaded.template
+        words[loaded.relative[0]] = self.memory.address + 8 * loaded.relative[1]
+        self.words = words
+        launches = words[loaded._launches_at :][: _LAUNCH_WORDS * loaded._launch_count]
+        self.launches = launches.reshape(-1, _LAUNCH_WORDS)
+        self.local_bytes = words[loaded._locals_at :]
+        self.ints: bytes | None = None
+        self.tables = Tables(
+            regions=self.memory.address + 8 * loaded._regions_at,
+            launches=self.memory.address + 8 * loaded._launches_at,
+            status=words[loaded._status_at : loaded._status_at + 1],
+        )
+
+    def go(
+        self, loaded: LlvmPlan, addresses: np.ndarray, ints: np.ndarray, numbers: Sequence[Any]
+    ) -> int:
+        words = self.words
+        words[loaded.pointers[0]] = addresses[loaded.pointers[1]]
+        if self.ints is None or self.ints != ints.tobytes():
+            self._set_sizes(loaded, ints)
+        loaded.scalars.write(words, numbers)
+        status = self.tables.status
+        status[0] = 0
+        for part in loaded._parts:
+            if isinstance(part, Segment):
+                run_segment(self.tables, part)
+            else:
+                _run_host(loaded.plan, *part, addresses, ints)
+            if status[0]:
+                break
+        return int(status[0])
+
+    def _set_sizes(self, loaded: LlvmPlan, ints: np.ndarray) -> None:
+        self.ints = None
+        words = self.words
+        words[loaded.variables[0]] = ints[loaded.variables[1]]
+        if len(loaded.expr_at):
+            words[loaded.expr_at] = loaded.exprs(*ints.tolist())
+        counts = self.launches[:, _FIELD["count"]]
+        # As floats: a wrong hint must not wrap around.
+        costs = counts * self.launches[:, _FIELD["cost_ps"]].astype(np.float64)
+        self.tables.work_ps = int(min(costs.sum(), 1e18))
+        self.tables.local_bytes = int(self.local_bytes.max())
+        self.ints = ints.tobytes()
+
+
+def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
+    """The launches of a call; its pointers, ints and scalars are put into the layout."""
+    executable: LlvmExecutable = call.executable  # type: ignore[assignment]
+    program = executable.program
+    wanted = (len(program.buffers) + len(executable.scratch), len(program.sizes))
+    given = (len(call.buffers), len(call.ints))
+    if wanted != given or len(program.params) != len(call.scalars):
+        raise ValueError(
+            f"load: call {call.label!r} of {program.name} gives {given[0]} buffers, {given[1]} "
+            f"ints, {len(call.scalars)} scalars; it takes {wanted[0]}, {wanted[1]}, "
+            f"{len(program.params)}"
+        )
+    tables = (
+        layout.put_pointers(call.buffers),
+        layout.put(*call.ints),
+        layout.put_scalars(call),
+    )
+    sizes = {var.name: value for var, value in zip(program.sizes, call.ints, strict=True)}
+    steps = []
+    for launch in executable.launches:
+        if launch.address == 0 or launch.grain < 1:
+            raise ValueError(
+                f"load: launch {launch.symbol} has address {launch.address} and grain "
+                f"{launch.grain}; it must be loaded and its grain at least 1"
+            )
+        count, cost, local = (
+            substitute(value, sizes)
+            for value in (launch.instances, launch.cost, launch.local_bytes)
+        )
+        steps.append(_Step(launch, tables, count, mul(cost, OP_PS), local))
+    return steps
+
+
+def _run_host(
+    plan: Plan,
+    call: HostCall,
+    sizes_of: Callable[..., Any],
+    addresses: np.ndarray,
+    ints: np.ndarray,
+) -> None:
+    sizes = list(sizes_of(*ints.tolist()))
+    arrays = []
+    numbers = (*call.inputs, *call.outputs)
+    for number, shape in zip(numbers, call.shapes, strict=True):
+        dims, sizes = tuple(sizes[: len(shape)]), sizes[len(shape) :]
+        dtype = plan.buffers[number].dtype
+        is_input = len(arrays) < len(call.inputs)
+        nbytes = prod(dims) * dtype.itemsize
+        view = from_address(int(addresses[number]), nbytes, plan, readonly=is_input)
+        arrays.append(view.view(dtype, dims))
+    split = len(call.inputs)
+    call.fn(arrays[:split], arrays[split:])
+
+
+def load(plan: Plan, caps: Caps) -> LlvmPlan:
+    """Prepare a plan for running (the `load` of the backend's manifest)."""
+    return LlvmPlan(plan)

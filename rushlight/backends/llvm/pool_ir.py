@@ -1,0 +1,122 @@
+"""The native side of the thread pool, as LLVM IR: no C compiler is needed for it.
+
+Out: `native()`, the compiled functions as ctypes callables (each call gives up Python's lock):
+
+  pool_init(pool)                 make the mutex and the condition
+  pool_stop(pool)                 send every worker home
+  worker_main(pool, index)        what a worker thread runs; returns after pool_stop
+  run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps)
+                                  -> next region
+  pause_many(n)                   n turns of the idle loop (to measure how long one is)
+
+The code itself, and how it works, is in pool_text.py.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+import sys
+from types import SimpleNamespace
+
+import llvmlite.binding as llvm
+
+from rushlight.backends.llvm.pool_text import TEMPLATE
+
+# Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
+COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
+POOL_BYTES = 1024
+# WORK: launches, number of launches, units, status; CONFIG: spins, locals.
+OFFSETS = {
+    "counter": COUNTER,
+    "done": DONE,
+    "work_launches": WORK,
+    "work_count": WORK + 8,
+    "work_units": WORK + 16,
+    "work_status": WORK + 24,
+    "sleepers": SLEEPERS,
+    "exit": EXIT,
+    "mutex": MUTEX,
+    "cond": COND,
+    "spins": CONFIG,
+    "locals": CONFIG + 8,
+}
+BIAS = 1 << 40
+
+# Fields of a launch record, eight bytes each, in order.
+LAUNCH_FIELDS = (
+    "function", "buffers", "ints", "scalars", "count", "grain", "cost_ps", "first_unit",
+)  # fmt: skip
+# A region: its launches are launches[first : first + count].
+REGION_FIELDS = ("first", "count")
+
+_PAUSE = {
+    "x86": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
+    "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
+}
+
+# How a kernel is called: the one place that knows the signature of compiled tile programs.
+KERNEL_CALL = (
+    "call void %function(i64 %begin, i64 %end, ptr %buffers, ptr %ints, ptr %scalars, "
+    "ptr %local, ptr %status)"
+)
+
+
+_DECLARED = re.compile(r"^declare i32 (@(?:pthread|sched|clock)_\w+\([^)]*\))$", re.MULTILINE)
+
+
+def without_threads(text: str) -> str:
+    """For a system without pthreads: nothing sleeps or wakes, and no time passes.
+
+    Only programs on the calling thread are run then.
+    """
+    text = _DECLARED.sub(r"define internal i32 \1 { ret i32 0 }", text)
+    # A clock that was not written would give any number.
+    return text.replace(
+        "%clock = alloca [2 x i64], align 8",
+        ("%clock = alloca [2 x i64], align 8\n  store [2 x i64] zeroinitializer, ptr %clock"),
+    )
+
+
+def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
+    """The module's text for a target triple."""
+    arch = triple.split("-")[0]
+    family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
+    known = family == "x86" or arch in ("aarch64", "arm64")
+    declare, pause = _PAUSE[family] if known else ("", "")
+    text = TEMPLATE.replace("<pause_declare>", declare).replace("<pause>", pause)
+    text = text.replace("<BIAS>", str(BIAS)).replace("<call>", KERNEL_CALL)
+    text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
+    for name, offset in OFFSETS.items():
+        text = text.replace(f"<at {name}>", f"%{name} = getelementptr i8, ptr %pool, i64 {offset}")
+    return text if threads else without_threads(text)
+
+
+_SIGNATURES = {
+    "pool_init": (None, 1),
+    "pool_stop": (None, 1),
+    "worker_main": (None, 2),
+    "pause_many": (None, 2),
+    "run_plan": (ctypes.c_int64, 9),
+}
+
+
+@functools.cache
+def native() -> SimpleNamespace:
+    """The compiled functions. Compiled once per process and never unloaded."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    triple = llvm.get_process_triple()
+    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, jit=True)
+    engine = llvm.create_lljit_compiler(machine)
+    library = llvm.JITLibraryBuilder().add_ir(pool_ir(triple)).add_current_process()
+    for name in _SIGNATURES:
+        library.export_symbol(name)
+    tracker = library.link(engine, "rushlight_pool")
+    functions = {
+        name: ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * arity)(tracker[name])
+        for name, (result, arity) in _SIGNATURES.items()
+    }
+    return SimpleNamespace(engine=engine, tracker=tracker, **functions)

@@ -1,0 +1,276 @@
+"""Every setting of Rushlight, in one place: the only file that reads the environment.
+
+In: environment variables, read when a setting is first asked for. Out: typed, validated values.
+
+    from rushlight.base.config import config
+
+    if config.debug >= 2: ...
+    with config.override(debug=3, only="k12"):    # this thread or task only, undone at the end
+        ...
+
+`python -m rushlight.base.config` prints all settings with their values and where each came from.
+To add a setting, add one line to `SETTINGS` and one annotation to `Config`. The rule of values:
+an override beats the environment, the environment beats the default.
+
+Always true here: a value that is handed out has passed its check; a bad value raises `SettingError`
+(a `ValueError`) that names the variable, what it was and what it may be.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+Value = bool | int | str
+Parse = Callable[[str], Value]
+
+
+class SettingError(ValueError):
+    """A setting has a value that it cannot have, or a name that does not exist."""
+
+
+# ------------------------------------------------------------------------------- kinds of settings
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the text of an environment variable becomes a value, and what to say when it cannot."""
+
+    type: type
+    expects: str
+    parse: Parse
+    accepts: Callable[[Value], bool]
+
+
+def _whole_number(low: int, high: int | None = None) -> Kind:
+    def accepts(value: Value) -> bool:
+        return isinstance(value, int) and value >= low and (high is None or value <= high)
+
+    bound = f"of at least {low}" if high is None else f"from {low} to {high}"
+    return Kind(int, f"a whole number {bound}", int, accepts)
+
+
+def _choice(*names: str) -> Kind:
+    return Kind(str, "one of " + ", ".join(names), str.strip, lambda value: value in names)
+
+
+SWITCH_WORDS = {"1": True, "true": True, "on": True, "yes": True} | {
+    "0": False, "false": False, "off": False, "no": False
+}  # fmt: skip
+
+
+def _parse_switch(text: str) -> bool:
+    return SWITCH_WORDS[text.strip().lower()]
+
+
+SWITCH = Kind(bool, "1 or 0 (also true/false, on/off, yes/no)", _parse_switch, lambda value: True)
+TEXT = Kind(str, "text", str, lambda value: True)
+NAME = Kind(str, "a name", str.strip, lambda value: bool(value))
+FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: True)
+
+
+# -------------------------------------------------------------------------------------- the table
+
+
+def _default_cache_dir(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return str(Path(base) / "rushlight")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table. A callable default is computed from the environment."""
+
+    field: str
+    variable: str
+    kind: Kind
+    default: Value | Callable[[Mapping[str, str]], Value]
+    doc: str
+
+    def default_value(self, environ: Mapping[str, str]) -> Value:
+        return self.default(environ) if callable(self.default) else self.default
+
+    def check(self, value: Value, source: str) -> Value:
+        # bool is an int to Python, but DEBUG=True is a slip.
+        right_type = type(value) is self.kind.type
+        if not right_type or not self.kind.accepts(value):
+            raise SettingError(
+                f"setting {self.field}: {value!r} (from {source}) is not {self.kind.expects}. "
+                f"Set {self.variable}, or use config.override({self.field}=...). {self.doc}"
+            )
+        return value
+
+    def parse(self, text: str) -> Value:
+        source = f"the environment variable {self.variable}"
+        try:
+            value = self.kind.parse(text)
+        except (ValueError, KeyError):
+            raise SettingError(
+                f"setting {self.field}: {text!r} (from {source}) is not {self.kind.expects}. "
+                f"{self.doc}"
+            ) from None
+        return self.check(value, source)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("debug", "DEBUG", _whole_number(0, 6), 0,
+            "1 programs run, 2 their speed, 3 decisions, 4 source, 5 IR diffs, 6 rewrites."),
+    Setting("dump", "DUMP", FOLDER, "",
+            "Folder for the text of every stage of every program; empty: no dump."),
+    Setting("only", "ONLY", TEXT, "",
+            "Filter of DEBUG and DUMP: a kernel (k12), pass:NAME or FILE:LINE."),
+    Setting("check", "CHECK", _whole_number(0, 2), 0,
+            "1 verifies the IR after each pass, 2 also interprets before and after and compares."),
+    Setting("debug_format", "DEBUG_FORMAT", _choice("text", "json"), "text",
+            "Form of the debug lines: for people, or one JSON object a line."),
+    Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
+            "The code generator of the device 'cpu', a folder of rushlight/backends."),
+    Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _default_cache_dir,
+            "Folder of the compiled programs; it must belong to you alone (mode 0700)."),
+    Setting("cache", "RUSHLIGHT_CACHE", SWITCH, True,
+            "Whether compiled programs are read from and written to the disk."),
+    Setting("cache_limit_mb", "RUSHLIGHT_CACHE_LIMIT_MB", _whole_number(1), 2048,
+            "Size in MiB above which the programs not used for longest are deleted from the disk."),
+    Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
+            "Threads of a kernel; 0: as many as this process may use cores."),
+    Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
+            "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
+    Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
+            "Recorded operations that may wait before a flush is forced."),
+    Setting("spin_us", "RUSHLIGHT_SPIN_US", _whole_number(0, 1_000_000), 100,
+            "Microseconds a worker thread spins after a launch before it sleeps."),
+)  # fmt: skip
+
+BY_FIELD: dict[str, Setting] = {setting.field: setting for setting in SETTINGS}
+
+
+# --------------------------------------------------------------------------------------- the object
+
+
+def _require_setting(field: str) -> Setting:
+    try:
+        return BY_FIELD[field]
+    except KeyError:
+        known = ", ".join(BY_FIELD)
+        raise SettingError(f"there is no setting {field!r}; the settings are: {known}") from None
+
+
+NO_OVERRIDES: Mapping[str, Value] = MappingProxyType({})
+
+
+class Config:
+    """The settings as attributes. Reading is cheap: the environment is parsed once."""
+
+    debug: int
+    dump: str
+    only: str
+    check: int
+    debug_format: str
+    backend: str
+    cache_dir: str
+    cache: bool
+    cache_limit_mb: int
+    num_threads: int
+    cpu_features: str
+    max_pending: int
+    spin_us: int
+
+    def __init__(self, environ: Mapping[str, str] | None = None):
+        self._environ = os.environ if environ is None else environ
+        self._values: dict[str, Value] = {}
+        self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
+            "overrides", default=NO_OVERRIDES
+        )
+
+    def __getattr__(self, field: str) -> Value:
+        if field.startswith("__"):
+            raise AttributeError(field)
+        overrides = self._overrides.get()
+        if field in overrides:
+            return overrides[field]
+        value = self._values.get(field)
+        if value is None:
+            value, _ = self._from_outside(_require_setting_attribute(field))
+            self._values[field] = value
+        return value
+
+    def __setattr__(self, field: str, value: object) -> None:
+        if not field.startswith("_"):
+            raise AttributeError(f"settings are changed in a scope: config.override({field}=...)")
+        super().__setattr__(field, value)
+
+    @contextmanager
+    def override(self, **values: Value) -> Iterator["Config"]:
+        """Change settings inside a `with` block, for the current thread or task."""
+        for field, value in values.items():
+            _require_setting(field).check(value, "config.override")
+        token = self._overrides.set({**self._overrides.get(), **values})
+        try:
+            yield self
+        finally:
+            self._overrides.reset(token)
+
+    def source(self, field: str) -> str:
+        """Where the current value comes from: 'override', 'environment' or 'default'."""
+        setting = _require_setting(field)
+        if field in self._overrides.get():
+            return "override"
+        return self._from_outside(setting)[1]
+
+    def reload(self) -> None:
+        """Forget what was read, so that a changed environment is seen."""
+        self._values.clear()
+
+    def as_dict(self) -> dict[str, Value]:
+        return {setting.field: getattr(self, setting.field) for setting in SETTINGS}
+
+    def _from_outside(self, setting: Setting) -> tuple[Value, str]:
+        text = self._environ.get(setting.variable)
+        if text is None or text == "":
+            return setting.default_value(self._environ), "default"
+        return setting.parse(text), "environment"
+
+
+def _require_setting_attribute(field: str) -> Setting:
+    try:
+        return _require_setting(field)
+    except SettingError as error:
+        raise AttributeError(str(error)) from None
+
+
+config = Config()
+
+
+def available_cores() -> int:
+    """Cores that this process may use: its affinity mask where the system has one."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """A copy of the environment for a process that Rushlight starts, with changes."""
+    return {**os.environ, **changes}
+
+
+def format_table(settings: Config = config) -> str:
+    """The table that `python -m rushlight.base.config` prints."""
+    rows = [("variable", "value", "from", "meaning")]
+    for setting in SETTINGS:
+        value = getattr(settings, setting.field)
+        shown = str(int(value)) if isinstance(value, bool) else str(value) or "(empty)"
+        rows.append((setting.variable, shown, settings.source(setting.field), setting.doc))
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]])
+        for row in rows
+    )
+
+
+if __name__ == "__main__":
+    try:
+        print(format_table())
+    except SettingError as error:
+        raise SystemExit(str(error)) from None

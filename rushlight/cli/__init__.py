@@ -1,0 +1,45 @@
+"""The command `rushlight`: one subcommand per file of this folder.
+
+    rushlight demo [options of examples/gpt.py]
+    rushlight doctor
+
+To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
+int`, and add it to `COMMANDS`.
+"""
+
+import argparse
+import sys
+
+from . import demo, doctor
+
+COMMANDS = (demo, doctor)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="rushlight", description="Tools of Rushlight.")
+    subparsers = parser.add_subparsers(dest="command", metavar="command")
+    for command in COMMANDS:
+        # A command that hands its options on shows the help of their owner, not argparse's.
+        passes_options = getattr(command, "PASSES_OPTIONS", False)
+        sub = subparsers.add_parser(command.NAME, help=command.HELP, add_help=not passes_options)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run, rest=[], passes_options=passes_options)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one subcommand; gives the exit status."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 2
+    if rest and not args.passes_options:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    args.rest = rest
+    try:
+        return args.run(args)
+    except BrokenPipeError:
+        # The reader (`rushlight doctor | head`) has seen enough.
+        sys.stderr.close()
+        return 0

@@ -1,0 +1,326 @@
+"""Points -> groups: which points share a kernel.
+
+before   points: reduce_max, exp, reduce_sum, div (softmax)     after   one group "rows"
+
+A group has axes and gives each member its coordinates in them. A point joins the group of a value
+it reads when (1) every member that it reads is read exactly at that member's own coordinates, and
+(2) no path leads from the group through another group back into it.
+
+kinds  "map"   members of one shape (up to reshape)
+       "rows"  reductions of one operand shape over the same dims, the values of that shape before
+               and after them, and values per row; one instance works on one row (or column block)
+       "split" the same reductions when there are too few rows to share out: chunks first
+       "dot"   a contraction and what is done to each of its elements
+       "pieces" cat and slice_scatter: one map per piece
+       others  one point: "scan", "sort", "scatter", "host"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
+from rushlight.compiler.fuse.materialize import Points, is_in_pieces
+from rushlight.compiler.sizes import Hints
+from rushlight.compiler.tile.access import Access
+from rushlight.compiler.tile.coords import reshape_coords
+from rushlight.ir import scalar as s
+from rushlight.ir.node import Node
+from rushlight.ir.symint import Expr, Var, product
+
+MAX_MEMBERS = 48
+MIN_ROWS = 16
+SMALL_NUMEL = 1 << 15
+
+# A word and what was seen, for people: made into text only when somebody listens.
+Reason = tuple[Any, ...]
+
+
+@dataclass(eq=False)
+class Group:
+    """One kernel to be. `at[node]`: the coordinates of a member in the group's axes."""
+
+    kind: str
+    number: int
+    shape: tuple[int | Expr, ...]
+    axes: tuple[Var, ...]
+    reduced: tuple[int, ...] = ()
+    members: list[Node] = field(default_factory=list)
+    at: dict[Node, tuple] = field(default_factory=dict)
+    before: int = 0  # bit set of groups that must run earlier
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(d for d in range(len(self.shape)) if d not in self.reduced)
+
+    @property
+    def row_shape(self) -> tuple[int | Expr, ...]:
+        return tuple(self.shape[d] for d in self.kept)
+
+    @property
+    def row_axes(self) -> tuple[Var, ...]:
+        return tuple(self.axes[d] for d in self.kept)
+
+
+def axes_of(shape: Sequence[int | Expr]) -> tuple[Var, ...]:
+    return tuple(Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
+
+
+class Grouping:
+    """The state of grouping: points are added in topological order."""
+
+    def __init__(self, points: Points, hints: Hints, trace: Trace = SILENT) -> None:
+        self.points, self.hints, self.trace = points, hints, trace
+        self.groups: list[Group] = []
+        self.group_of: dict[Node, Group] = {}
+        self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
+        self._readers: dict[Node, list[Group]] = {}
+
+    def run(self) -> list[Group]:
+        for node in self.points.points:
+            self._place(node)
+        return self.groups
+
+    # joining ------------------------------------------------------------------------------------
+
+    def _place(self, node: Node) -> None:
+        assert node.op is not None
+        sources = self._sources(node)
+        group = None
+        if node.op.kind == "reduce":
+            group = self._join_reduce(node, sources)
+        elif _is_map(node):
+            group = self._join_map(node, sources)
+        if group is None:
+            group = self._new_group(node)
+            self._note(node, group, ("starts_a_kernel", group.kind), "yes")
+        self._link(group, node, sources)
+
+    def _note(self, node: Node, group: Group, reason: Reason, choice: str = "no") -> None:
+        if self.trace is not SILENT:
+            word, *seen = reason
+            shown = [str(list(part) if isinstance(part, tuple) else part) for part in seen]
+            text = word + (": " + " ".join(shown) if shown else "")
+            self.trace.choose(Choice("fuse", Decision(choice, (text,)), node, group))
+
+    def _join_reduce(self, node: Node, sources: list[Node]) -> Group | None:
+        dims = node.attrs[0]
+        for group in self._candidates(node, sources):
+            refusal = self._reduce_refusal(group, node)
+            if not refusal:
+                trial = _as_rows(group, dims) if group.kind == "map" else group
+                refusal = self._refusal(trial, node, trial.row_axes, sources)
+            if refusal:
+                self._note(node, group, refusal)
+                continue
+            if group.kind == "map":
+                group.kind, group.reduced = "rows", dims
+            group.at[node] = group.row_axes
+            self._note(node, group, ("same_rows",), "yes")
+            return group
+        return None
+
+    def _reduce_refusal(self, group: Group, node: Node) -> Reason:
+        """Why a reduction cannot be part of a group of this kind and shape (() if it can)."""
+        shape, dims = node.src[0].shape, node.attrs[0]
+        if group.kind not in ("map", "rows", "split"):
+            return ("not_in_such_a_kernel", group.kind)
+        if group.shape != shape:
+            return ("not_same_shape", shape, group.kind, group.shape)
+        if group.kind != "map":
+            same = group.reduced == dims
+            return () if same else ("other_dims_reduced", dims, group.reduced)
+        rows = product(n for d, n in enumerate(shape) if d not in dims)
+        if not self._has_enough_rows(shape, rows):
+            return ("too_few_rows", rows)
+        same = all(m.shape == shape for m in group.members)
+        return () if same else ("kernel_holds_other_shapes",)
+
+    def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
+        for group in self._candidates(node, sources):
+            refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
+            for at in self._coordinates(group, node):
+                refusal = self._refusal(group, node, at, sources)
+                if not refusal:
+                    group.at[node] = at
+                    self._note(node, group, self._why(group, node, sources), "yes")
+                    return group
+            self._note(node, group, refusal)
+        return None
+
+    def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
+        """Groups that compute a source (latest first), then groups that read one too."""
+        found = dict.fromkeys(
+            self.group_of[s] for s in reversed(sources) if s in self.group_of
+        )
+        ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
+        for source in sources:
+            for group in self._readers.get(source, ())[-4:]:
+                if group not in found:
+                    found[group] = None
+                    ordered.append(group)
+        for group in ordered:
+            if len(group.members) >= MAX_MEMBERS:
+                self._note(node, group, ("kernel_full", MAX_MEMBERS))
+        return [g for g in ordered if len(g.members) < MAX_MEMBERS]
+
+    def _coordinates(self, group: Group, node: Node) -> list[tuple]:
+        """Where `node` could lie in the group's axes."""
+        if group.kind in ("map", "rows", "dot"):
+            if node.shape == group.shape:
+                return [group.axes]
+            if group.kind != "rows" and product(node.shape) == product(group.shape):
+                return [reshape_coords(group.axes, group.shape, node.shape)]
+        if group.kind in ("rows", "split"):
+            if node.shape == group.row_shape:
+                return [group.row_axes]
+            if product(node.shape) == product(group.row_shape):
+                return [reshape_coords(group.row_axes, group.row_shape, node.shape)]
+        return []
+
+    def _refusal(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> Reason:
+        """Why `node` cannot lie at `at` in the group (() if it can)."""
+        bit = 1 << group.number
+        for source in sources:
+            other = self.group_of.get(source)
+            if other is not None and other is not group and other.before & bit:
+                return ("would_make_a_cycle", source.name)
+        is_reduce = node.op is not None and node.op.kind == "reduce"
+        if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
+            return ("needs_finished_rows",)  # its operand: another pass over the data
+        where = self._where(group, node, at)
+        for source, read_at in self._reads_of(node, where):
+            if source in group.at and read_at != group.at[source]:
+                return ("read_elsewhere", source.name)
+        return ()
+
+    def _why(self, group: Group, node: Node, sources: list[Node]) -> Reason:
+        """What made the group a candidate."""
+        for source in reversed(sources):
+            if self.group_of.get(source) is group:
+                return ("reads_own_element", source.name)
+        return ("reads_the_same_input",)
+
+    def _where(self, group: Group, node: Node, at: tuple) -> tuple:
+        """The coordinates at which a member's inputs are evaluated."""
+        return group.axes if node.op is not None and node.op.kind == "reduce" else at
+
+    def _has_enough_rows(self, shape: tuple, rows: int | Expr) -> bool:
+        return self.hints(rows) >= MIN_ROWS or self.hints(product(shape)) <= SMALL_NUMEL
+
+    # bookkeeping --------------------------------------------------------------------------------
+
+    def _new_group(self, node: Node) -> Group:
+        assert node.op is not None
+        kind, shape, reduced = node.op.kind, node.shape, ()
+        if kind == "reduce":
+            shape, reduced = node.src[0].shape, node.attrs[0]
+            rows = product(n for d, n in enumerate(shape) if d not in reduced)
+            kind = "rows" if self._has_enough_rows(shape, rows) else "split"
+        elif is_in_pieces(node):
+            kind = "pieces"
+        elif _is_map(node):
+            kind = "map"
+        group = Group(kind, len(self.groups), shape, axes_of(shape), reduced)
+        group.at[node] = group.row_axes if reduced else group.axes
+        self.groups.append(group)
+        return group
+
+    def _link(self, group: Group, node: Node, sources: list[Node]) -> None:
+        group.members.append(node)
+        self.group_of[node] = group
+        gained = 0
+        for source in sources:
+            self._readers.setdefault(source, []).append(group)
+            other = self.group_of.get(source)
+            if other is not None and other is not group:
+                gained |= other.before | (1 << other.number)
+        if gained & ~group.before:
+            group.before |= gained
+            bit = 1 << group.number
+            for later in self.groups:
+                if later.before & bit:
+                    later.before |= group.before
+
+    def _sources(self, node: Node) -> list[Node]:
+        """The points and buffers that `node` reads through inlined nodes."""
+        found: dict[Node, None] = {}
+        seen: set[Node] = set()
+        stack = list(node.src)
+        while stack:
+            here = stack.pop()
+            if here in seen:
+                continue
+            seen.add(here)
+            if here.leaf == "buffer" or here in self.points:
+                found[here] = None
+            else:
+                stack.extend(here.src)
+        return list(found)
+
+    def _reads_of(self, node: Node, where: tuple) -> list[tuple[Node, tuple]]:
+        """(source, coordinates) of every read when `node` is evaluated at `where`."""
+        key = (node, where)
+        found = self._reads.get(key)
+        if found is None:
+            found = self._reads[key] = reads_of(node, where, self.points)
+        return found
+
+
+def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple]]:
+    """Trial evaluation that only notes which points are read, and at which coordinates."""
+    reads: list[tuple[Node, tuple]] = []
+
+    def leaf(here: Node, at: tuple, mask: Any) -> s.E | None:
+        if here.leaf != "buffer" and (here not in points or here is node):
+            return None
+        reads.append((here, tuple(at)))
+        return s.param(f"r{len(reads)}", here.dtype)
+
+    access = Access(leaf, lambda n: s.param("n", n.dtype), lambda n: 0)
+    assert node.op is not None
+    if node.op.kind == "reduce":
+        access.value(node.src[0], where)
+    else:
+        access.value(node, where)
+    return reads
+
+
+def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
+    """What a map group would be with a reduction in it."""
+    trial = Group("rows", group.number, group.shape, group.axes, dims)
+    trial.at, trial.members = group.at, group.members
+    return trial
+
+
+def _is_map(node: Node) -> bool:
+    assert node.op is not None
+    return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
+        not is_in_pieces(node)
+    )
+
+
+def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:
+    """Groups in an order in which they can run."""
+    groups = Grouping(points, hints, trace).run()
+    return _in_order(groups)
+
+
+def _in_order(groups: list[Group]) -> list[Group]:
+    """Stable topological order by `before`."""
+    done = 0
+    waiting = list(groups)
+    ordered: list[Group] = []
+    while waiting:
+        rest = []
+        for group in waiting:
+            if group.before & ~done:
+                rest.append(group)
+            else:
+                ordered.append(group)
+                done |= 1 << group.number
+        assert len(rest) < len(waiting), "groups depend on each other in a cycle"
+        waiting = rest
+    return ordered

@@ -1,0 +1,177 @@
+"""Which values are computed once and kept, and which are computed again where they are used.
+
+A *point* is a node that gets a place of its own (a buffer, or a tile inside a kernel); every other
+node is inlined into the expressions of its users. Roots and the results of contractions,
+reductions, scans, sorts and scatters are points. An elementwise value becomes one when several
+kernels would compute it and reading it back is cheaper than computing it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rushlight.compiler.sizes import Hints
+from rushlight.ir.node import Node, topological
+
+BARRIERS = frozenset({"dot", "reduce", "scan", "sort", "scatter", "host"})
+EXPENSIVE = frozenset(
+    "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
+    "atanh erf erfc erfinv lgamma digamma sigmoid pow_ atan2 random_bits div sqrt rsqrt "
+    "reciprocal remainder floor_divide fmod gather_nd".split()
+)
+MAX_RECOMPUTED_OPS = 8
+MAX_INLINED_OPS = 160
+
+
+@dataclass
+class Points:
+    """`points` in topological order; `users[node]`: the points that read it through inlining."""
+
+    points: list[Node]
+    users: dict[Node, set[Node]]
+    reasons: dict[Node, str] = field(default_factory=dict)
+
+    def __contains__(self, node: Node) -> bool:
+        return node in self.reasons
+
+
+def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
+    """Decide for every node below the roots; leaves are never points."""
+    order = topological(list(roots))
+    reasons: dict[Node, str] = {root: "output" for root in roots if not root.leaf}
+    users: dict[Node, set[Node]] = {node: set() for node in order}
+    readers: dict[Node, list[Node]] = {node: [] for node in order}
+    for node in order:
+        for source in dict.fromkeys(node.src):
+            readers[source].append(node)
+    for node in reversed(order):
+        for reader in readers[node]:
+            users[node] |= {reader} if reader in reasons else users[reader]
+        if not node.leaf and node not in reasons:
+            reason = _reason(node, readers[node], users[node], reasons, hints)
+            if reason:
+                reasons[node] = reason
+    _bound_inlining(order, reasons)
+    points = [node for node in order if node in reasons]
+    _recount(order, readers, reasons, users)
+    return Points(points, users, reasons)
+
+
+def _recount(
+    order: list[Node],
+    readers: dict[Node, list[Node]],
+    reasons: dict[Node, str],
+    users: dict[Node, set[Node]],
+) -> None:
+    for node in reversed(order):
+        users[node] = set()
+        for reader in readers[node]:
+            users[node] |= {reader} if reader in reasons else users[reader]
+
+
+def _reason(
+    node: Node,
+    readers: list[Node],
+    users: set[Node],
+    reasons: dict[Node, str],
+    hints: Hints,
+) -> str:
+    """Why a node must be a point, or "" when it may be inlined."""
+    assert node.op is not None
+    if node.op.kind in BARRIERS:
+        return node.op.kind
+    if any(r.op is not None and r.op.kind == "host" for r in readers):
+        return "host_operand"
+    if is_in_pieces(node) and not _is_small(node, hints):
+        return "pieces"
+    size = hints.numel(node)
+    repeated = any(_reads_repeatedly(r, node, size, hints) for r in readers)
+    if repeated or len(users) > 1:
+        cost = _inline_cost(node, reasons, size, hints)
+        if repeated and (cost.expensive or cost.ops > 1 and _is_window(readers)):
+            return "read_many_times"
+        # Of a moved value the source is kept: a view costs its users nothing.
+        if len(users) > 1 and node.op.kind != "movement" and not cost.is_cheap():
+            return "shared"
+    return ""
+
+
+def is_in_pieces(node: Node) -> bool:
+    """Written region by region. An update of a constant is not: it is a masked read."""
+    return node.name == "cat" or (node.name == "slice_scatter_" and not _is_constant(node.src[0]))
+
+
+def _is_constant(node: Node) -> bool:
+    return node.leaf in ("const", "scalar") or (
+        node.name in ("expand", "reshape") and _is_constant(node.src[0])
+    )
+
+
+def _is_small(node: Node, hints: Hints) -> bool:
+    return hints.numel(node) <= 64
+
+
+def _is_window(readers: list[Node]) -> bool:
+    return any(r.name in ("unfold", "gather_nd") for r in readers)
+
+
+def _reads_repeatedly(reader: Node, node: Node, size: int, hints: Hints) -> bool:
+    if reader.name == "gather_nd":
+        return reader.src[0] is node
+    return reader.op is not None and reader.op.kind in ("movement", "elementwise") and (
+        hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad"
+    )
+
+
+@dataclass
+class _Cost:
+    ops: int = 0
+    expensive: int = 0
+    loads: int = 0
+
+    def is_cheap(self) -> bool:
+        return not self.expensive and self.ops <= MAX_RECOMPUTED_OPS and self.loads <= 1
+
+
+def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) -> _Cost:
+    """What computing `node` in place costs: ops and big loads of its inlined cone."""
+    cost = _Cost()
+    seen: set[Node] = set()
+    stack = [node]
+    while stack:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        is_read = here.leaf == "buffer" or (here is not node and _is_kept(here, reasons))
+        if is_read:
+            cost.loads += hints.numel(here) * 4 > size
+            continue
+        if here.leaf:
+            continue
+        assert here.op is not None
+        if here.op.kind not in ("movement", "iota"):
+            cost.ops += 1
+            cost.expensive += here.name in EXPENSIVE and hints.numel(here) * 4 > size
+        if cost.ops > MAX_RECOMPUTED_OPS:
+            return cost
+        stack.extend(here.src)
+    return cost
+
+
+def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
+    return node in reasons or (node.op is not None and node.op.kind in BARRIERS)
+
+
+def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> None:
+    """Cut chains whose inlined expression would grow without limit."""
+    size: dict[Node, int] = {}
+    for node in order:
+        if node.leaf:
+            size[node] = 1
+            continue
+        inlined = (1 if s in reasons or s.leaf else size[s] for s in dict.fromkeys(node.src))
+        size[node] = 1 + sum(inlined)
+        if size[node] > MAX_INLINED_OPS and node not in reasons:
+            reasons[node] = "long_chain"

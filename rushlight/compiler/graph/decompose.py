@@ -1,0 +1,85 @@
+"""Composite nodes -> primitive nodes, from the records.
+
+before   %2 = softmax(%1, dim=1)
+after    %2 = reduce_max(%1) ... exp ... reduce_sum ... div
+
+A composite with `compute_f32` works on float32 when its output is bfloat16 or float16 and rounds
+once, at its output (D3). Sources come before uses; each node is rewritten once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight.base.dtypes import DType, float32
+from rushlight.compiler.graph.simplify import simplify
+from rushlight.ir.node import Node, make_node, topological, with_dtype
+from rushlight.ops import cast
+
+
+def decompose(roots: Sequence[Node], came_from: dict[Node, Node] | None = None) -> list[Node]:
+    """The same values as graphs of primitive nodes.
+
+    `came_from` is filled: new node -> the given node that it is, or is part of.
+    """
+    rewriting = _Rewriting({} if came_from is None else came_from)
+    return [rewriting.run(root, None) for root in roots]
+
+
+class _Rewriting:
+    """done: node -> its primitive form, over all roots and all expansions."""
+
+    def __init__(self, came_from: dict[Node, Node]) -> None:
+        self.done: dict[Node, Node] = {}
+        self.came_from = came_from
+
+    def run(self, root: Node, part_of: Node | None) -> Node:
+        """`part_of`: the given node in whose expansion `root` stands."""
+        done = self.done
+        for node in topological([root], stop=done.__contains__):
+            if node in done:
+                continue
+            if node.leaf:
+                done[node] = node
+                continue
+            owner = part_of or node
+            src = tuple(done[s] for s in node.src)
+            op = node.op
+            assert op is not None
+            again = node
+            if src != node.src:
+                again = make_node(op, src, node.attrs, node.shape, node.dtype)
+            if op.kind == "composite":
+                done[node] = done[again] = self.run(_expand(again), owner)
+            else:
+                done[node] = simplify(again)
+            self.came_from.setdefault(done[node], owner)
+        return done[root]
+
+
+def _expand(node: Node) -> Node:
+    op = node.op
+    assert op is not None and op.decompose is not None
+    named = op.call_of(node).named
+    low = node.dtype.compute is not node.dtype
+    if low and op.compute_f32:
+        named = {name: _widen(arg) for name, arg in named.items()}
+    result = op.decompose(**named)
+    if result.dtype is not node.dtype:
+        result = cast(result, node.dtype)
+    if result.shape != node.shape and len(result.shape) != len(node.shape):
+        raise AssertionError(f"{op.name}: decomposition {result.shape}, rule {node.shape}")
+    return result
+
+
+def _widen(arg: Any) -> Any:
+    if isinstance(arg, list):
+        return [_widen(item) for item in arg]
+    if not isinstance(arg, Node) or not _is_low(arg.dtype):
+        return arg
+    return with_dtype(arg, float32) if arg.leaf in ("const", "scalar") else cast(arg, float32)
+
+
+def _is_low(dtype: DType) -> bool:
+    return dtype.compute is not dtype

@@ -1,0 +1,66 @@
+"""Remove movement and casts that do nothing. Never touches arithmetic (NaN, inf and -0 stay).
+
+before   %3 = reshape(reshape(%1, [6]), [2, 3])     after   %3 = reshape(%1, [2, 3])  (or %1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rushlight.ir.node import Node, make_node
+
+
+def simplify(node: Node) -> Node:
+    """The node, or a simpler one with the same value. Sources are simplified already."""
+    rule = _RULES.get(node.name)
+    return node if rule is None else rule(node)
+
+
+def _reshape(node: Node) -> Node:
+    source = node.src[0]
+    while source.name == "reshape":
+        source = source.src[0]
+    if source.shape == node.shape:
+        return source
+    return node if source is node.src[0] else _with_source(node, source)
+
+
+def _expand(node: Node) -> Node:
+    source = node.src[0]
+    return source if source.shape == node.shape else node
+
+
+def _permute(node: Node) -> Node:
+    dims = node.attrs[0]
+    source = node.src[0]
+    if source.name == "permute":
+        inner = source.attrs[0]
+        dims = tuple(inner[d] for d in dims)
+        source = source.src[0]
+    if dims == tuple(range(len(dims))):
+        return source
+    if source is node.src[0]:
+        return node
+    return make_node(node.op, (source,), (dims, *node.attrs[1:]), node.shape, node.dtype)
+
+
+def _slice(node: Node) -> Node:
+    whole = node.src[0].shape == node.shape and all(step == 1 for step in node.attr("step"))
+    return node.src[0] if whole and all(s == 0 for s in node.attr("start")) else node
+
+
+def _cast(node: Node) -> Node:
+    return node.src[0] if node.src[0].dtype is node.dtype else node
+
+
+def _with_source(node: Node, source: Node) -> Node:
+    return make_node(node.op, (source,), node.attrs, node.shape, node.dtype)
+
+
+_RULES: dict[str, Callable[[Node], Node]] = {
+    "reshape": _reshape,
+    "expand": _expand,
+    "permute": _permute,
+    "slice_": _slice,
+    "cast": _cast,
+}

@@ -1,0 +1,1 @@
+"""Bodies of the math functions in basic scalar ops; see decompose_math."""

@@ -1,0 +1,206 @@
+"""Kernels -> plan: numbered buffers, regions of independent calls, memory taken over in place.
+
+Buffers are numbered inputs first, then results (one per root, in order), then temps. A region holds
+the steps of one level of the dependence graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
+from rushlight.compiler.tile.kernel import Kernel
+from rushlight.ir.node import Node
+from rushlight.ir.symint import Expr, substitute
+
+
+@dataclass(eq=False)
+class HostStep:
+    """A group that runs on the host: a numpy function of whole arrays."""
+
+    group: Group
+    node: Node
+    inputs: tuple[Node, ...]
+    fn: Callable[..., None]
+
+
+Step = Kernel | HostStep
+
+
+@dataclass
+class _Table:
+    """Numbering of the buffers."""
+
+    specs: list[BufferSpec] = field(default_factory=list)
+    number: dict[object, int] = field(default_factory=dict)
+
+    def add(self, key: object, spec: BufferSpec) -> int:
+        self.number[key] = len(self.specs)
+        self.specs.append(spec)
+        return self.number[key]
+
+
+def assemble(
+    steps: Sequence[Step],
+    executables: Sequence[Executable | None],
+    inputs: Sequence[Node],
+    roots: Sequence[Node],
+    donated: frozenset[Node],
+    variables: tuple[str, ...],
+    sites: tuple[str, ...],
+) -> Plan:
+    table = _Table()
+    for node in inputs:
+        table.add(node, BufferSpec(node.dtype, node.numel(), "input"))
+    for node in roots:
+        table.add(node, BufferSpec(node.dtype, node.numel(), "result"))
+    calls = [_call(step, exe, table) for step, exe in zip(steps, executables, strict=True)]
+    reads = [_reads(step, table) for step in steps]
+    writes = [_writes(step, call, table) for step, call in zip(steps, calls, strict=True)]
+    regions = _regions(reads, writes, len(inputs))
+    reuse = _take_over(steps, regions, reads, roots, donated, table)
+    plan = Plan(
+        tuple(table.specs),
+        tuple(tuple(calls[i] for i in region) for region in regions),
+        variables,
+        sites,
+    )
+    plan.meta["reuse"] = reuse
+    plan.meta["lifetimes"] = _lifetimes(regions, reads, writes)
+    return plan
+
+
+def _call(step: Step, executable: Executable | None, table: _Table) -> KernelCall | HostCall:
+    if isinstance(step, HostStep):
+        ids = tuple(table.number[node] for node in step.inputs)
+        out = _number_of(step.node, table)
+        shapes = (*(node.shape for node in step.inputs), step.node.shape)
+        return HostCall(step.fn, ids, (out,), shapes, step.node.name)
+    assert executable is not None
+    ids = []
+    for buffer, node in zip(step.program.buffers, step.nodes, strict=True):
+        if node is None:
+            size = _over_plan(buffer.size, step)
+            ids.append(table.add(object(), BufferSpec(buffer.dtype, size, "temp")))
+        else:
+            ids.append(_number_of(node, table))
+    for dtype, size in executable.scratch:
+        spec = BufferSpec(dtype, _over_plan(size, step), "temp")
+        ids.append(table.add(object(), spec))
+    return KernelCall(executable, tuple(ids), step.ints, step.slots, step.program.name)
+
+
+def _over_plan(size: int | Expr, step: Kernel) -> int | Expr:
+    """A size over the kernel's own variables, over those of the plan."""
+    names = [var.name for var in step.program.sizes]
+    return substitute(size, dict(zip(names, step.ints, strict=True)))
+
+
+def _number_of(node: Node, table: _Table) -> int:
+    if node not in table.number:
+        table.add(node, BufferSpec(node.dtype, node.numel(), "temp"))
+    return table.number[node]
+
+
+def _reads(step: Step, table: _Table) -> set[int]:
+    if isinstance(step, HostStep):
+        return {table.number[node] for node in step.inputs}
+    return {
+        table.number[node]
+        for node, buffer in zip(step.nodes, step.program.buffers, strict=True)
+        if node is not None and buffer.role == "in"
+    }
+
+
+def _writes(step: Step, call: KernelCall | HostCall, table: _Table) -> set[int]:
+    if isinstance(call, HostCall):
+        return set(call.outputs)
+    return set(call.buffers) - _reads(step, table)
+
+
+def _regions(reads: list[set[int]], writes: list[set[int]], inputs: int) -> list[list[int]]:
+    """Levels of the dependence graph: everything in a region is independent of the rest of it.
+
+    A step that reads only program inputs waits until just before its first reader (its result would
+    only lie about); all others run as soon as they can.
+    """
+    writer: dict[int, int] = {}
+    level: list[int] = []
+    readers: dict[int, list[int]] = {}
+    for step, (read, write) in enumerate(zip(reads, writes, strict=True)):
+        sources = {writer[buffer] for buffer in read if buffer in writer}
+        level.append(1 + max((level[source] for source in sources), default=-1))
+        for source in sources:
+            readers.setdefault(source, []).append(step)
+        for buffer in write:
+            writer[buffer] = step
+    for step in reversed(range(len(level))):
+        if step in readers and all(buffer < inputs for buffer in reads[step]):
+            level[step] = min(level[reader] for reader in readers[step]) - 1
+    regions: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
+    for step, number in enumerate(level):
+        regions[number].append(step)
+    return [region for region in regions if region]
+
+
+def _take_over(
+    steps: Sequence[Step],
+    regions: list[list[int]],
+    reads: list[set[int]],
+    roots: Sequence[Node],
+    donated: frozenset[Node],
+    table: _Table,
+) -> dict[int, int]:
+    """result number -> input number whose memory it gets.
+
+    Forced by a kernel that updates in place; otherwise when the result's kernel is the last reader
+    of a donated input, reads it only at the element it writes, and nobody else in its region reads
+    it.
+    """
+    region_of = {step: r for r, region in enumerate(regions) for step in region}
+    taken: dict[int, int] = {}
+    for step in steps:
+        if isinstance(step, Kernel):
+            for result, source in step.inplace:
+                taken[table.number[result]] = table.number[source]
+    results = {table.number[root]: root for root in roots}
+    for number, step in enumerate(steps):
+        if not isinstance(step, Kernel) or step.group.kind != "map" or step.inplace:
+            continue
+        for result in (n for n in step.nodes if n is not None and table.number[n] in results):
+            if table.number[result] in taken:
+                continue
+            for source in step.nodes:
+                if source not in donated or table.number[source] in taken.values():
+                    continue
+                if (source.numel(), source.dtype.itemsize) != (
+                    result.numel(),
+                    result.dtype.itemsize,
+                ) or not step.reads_own_element(source, result):
+                    continue
+                later = [
+                    other
+                    for other, read in enumerate(reads)
+                    if table.number[source] in read
+                    and other != number
+                    and region_of[other] >= region_of[number]
+                ]
+                if not later:
+                    taken[table.number[result]] = table.number[source]
+                    break
+    return taken
+
+
+def _lifetimes(
+    regions: list[list[int]], reads: list[set[int]], writes: list[set[int]]
+) -> dict[int, tuple[int, int]]:
+    """buffer -> (first region, last region) that touches it."""
+    life: dict[int, tuple[int, int]] = {}
+    for region, members in enumerate(regions):
+        for step in members:
+            for buffer in reads[step] | writes[step]:
+                first, _ = life.get(buffer, (region, region))
+                life[buffer] = (first, region)
+    return life

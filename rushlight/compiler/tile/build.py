@@ -1,0 +1,45 @@
+"""Group -> kernel: which builder makes which kind of group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.sizes import Hints
+from rushlight.compiler.tile.build_map import build_map, build_pieces
+from rushlight.compiler.tile.build_other import build_dot, build_scan, build_scatter, build_sort
+from rushlight.compiler.tile.build_rows import build_rows, build_split
+from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.ir.node import Node
+
+_PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
+    "map": build_map,
+    "rows": build_rows,
+    "split": build_split,
+    "dot": build_dot,
+    "scan": build_scan,
+    "sort": build_sort,
+}
+
+
+@dataclass(frozen=True)
+class BuildContext:
+    """donatable(group): inputs whose memory this group may overwrite."""
+
+    points: Points
+    hints: Hints
+    outputs: frozenset[Node]
+    site_of: Callable[[Node], int]
+    donatable: Callable[[Group], frozenset[Node]]
+
+
+def build_kernel(group: Group, context: BuildContext) -> Kernel:
+    outputs = frozenset(m for m in group.members if m in context.outputs)
+    builder = KernelBuilder(group, context.points, context.hints, outputs, context.site_of)
+    if group.kind == "pieces":
+        return build_pieces(builder, context.donatable(group))
+    if group.kind == "scatter":
+        return build_scatter(builder, context.donatable(group))
+    return _PLAIN[group.kind](builder)

@@ -1,0 +1,440 @@
+"""Kernels with reductions: softmax, norms and their gradients, sums over any dims.
+
+A "rows" group works on one row per instance (all reduced elements of one kept coordinate), or,
+when the innermost kept axis is the contiguous one, on a block of COLUMNS neighbouring columns.
+Its members fall into stages: a reduction ends a stage, what needs its result belongs to the next.
+
+  stage 0   Map (values reductions share)   Reduce max
+  stage 1   Map exp(x - max) -> tile        Reduce sum
+  stage 2   Map tile / sum -> y
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from rushlight.base.dtypes import DType, int64
+from rushlight.compiler.tile.access import load_of
+from rushlight.compiler.tile.coords import linear, strides_of, unravel
+from rushlight.compiler.tile.ir import (
+    CHUNK,
+    Axis,
+    Buffer,
+    Grid,
+    Local,
+    Map,
+    Reduce,
+    ReduceItem,
+    Statement,
+    Store,
+)
+from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.transform import (
+    Substitution,
+    coefficient,
+    index_exprs,
+    merge_axes,
+    roots_of,
+)
+from rushlight.ir import scalar as s
+from rushlight.ir.node import Node
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr, ceildiv, minimum, product
+
+COLUMNS = 64
+TILE_BYTES = 1 << 20
+
+Reader = Callable[[tuple, "E | None"], E]
+
+
+def reduce_kind(node: Node) -> str:
+    return node.name.strip("_").removeprefix("reduce_")
+
+
+def value_dtype(node: Node) -> DType:
+    """The dtype a reduction folds in: float32 for bfloat16 and float16."""
+    return node.src[0].dtype.compute
+
+
+@dataclass(eq=False)
+class RowsBuilder:
+    """Builds the body of one instance. `column`: the kept dim that is blocked, or None."""
+
+    builder: KernelBuilder
+    column: int | None
+    stored: dict[Node, Reader] = field(default_factory=dict)
+    body: list[Statement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        group = self.builder.group
+        self.axes = [Axis(f"d{i}", n) for i, n in enumerate(group.shape)]
+        self.over = [self.axes[d] for d in group.reduced]
+        self.lanes: list[Axis] = [] if self.column is None else [self.axes[self.column]]
+
+    # reading ------------------------------------------------------------------------------------
+
+    def _leaf(self, node: Node, at: tuple, mask: E | None) -> E | None:
+        reader = self.stored.get(node)
+        if reader is not None:
+            return reader(at, mask)
+        return self.builder.read(node, at, mask)
+
+    # stages -------------------------------------------------------------------------------------
+
+    def build(self) -> list[Statement]:
+        members = self.builder.group.members
+        stage = self._stages()
+        for number in range(max(stage.values()) + 1):
+            here = [m for m in members if stage[m] == number]
+            self._row_values([m for m in here if self._is_row(m)])
+            reduces = [m for m in here if _is_reduce(m)]
+            full = [m for m in here if not _is_reduce(m) and not self._is_row(m)]
+            self._full_values(full, stage)
+            self._reduces(reduces)
+        return self.body
+
+    def _is_row(self, node: Node) -> bool:
+        return not _is_reduce(node) and self.builder.group.at[node] != self.builder.group.axes
+
+    def _stages(self) -> dict[Node, int]:
+        stage: dict[Node, int] = {}
+        for member in self.builder.group.members:
+            level = 0
+            for source in self._inner_sources(member):
+                level = max(level, stage[source] + _is_reduce(source))
+            stage[member] = level
+        return stage
+
+    def _inner_sources(self, member: Node) -> list[Node]:
+        at = self.builder.group.at
+        found: dict[Node, None] = {}
+        seen: set[Node] = set()
+        stack = list(member.src)
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node in at:
+                found[node] = None
+            elif not node.leaf and node not in self.builder.points:
+                stack.extend(node.src)
+        return list(found)
+
+    def _row_values(self, members: list[Node]) -> None:
+        if not members:
+            return
+        access = self.builder.access(self._leaf)
+        stores: list[Store] = []
+        readers: dict[Node, Reader] = {}
+        for member in members:
+            at = self.builder.group.at[member]
+            value = access.value(member, at)
+            readers[member] = self._keep_row(member, member.dtype, value, stores)
+            if member in self.builder.outputs:
+                place = linear(at, strides_of(member.shape))
+                stores.append(Store(self.builder.output(member), place, value))
+        self.body.append(Map(tuple(self.lanes), tuple(stores)))
+        self.stored.update(readers)
+
+    def _keep_row(self, node: Node, dtype: DType, value: E, stores: list[Store]) -> Reader:
+        tile, at = self._row_tile(f"t{len(self.stored) + len(stores)}", dtype)
+        stores.append(Store(tile, at, value))
+        return lambda _, mask: s.local(tile, at)
+
+    def _row_tile(self, name: str, dtype: DType) -> tuple[Local, int | Expr]:
+        if self.column is None:
+            return Local(name, dtype, (1,)), 0
+        axis = self.axes[self.column]
+        return Local(name, dtype, (axis.extent,)), axis.var
+
+    def _full_values(self, members: list[Node], stage: dict[Node, int]) -> None:
+        access = self.builder.access(self._leaf)
+        stores: list[Store] = []
+        readers: dict[Node, Reader] = {}
+        for member in members:
+            if member in self.builder.outputs:
+                readers[member] = self._store_output(member, access.value(member, self._at()), stores)
+            elif self._is_read_later(member, stage) and self._fits_tile(member.dtype):
+                value = access.value(member, self._at())
+                tile, at = self._full_tile(f"f{len(self.stored) + len(stores)}", member.dtype)
+                stores.append(Store(tile, at, value))
+                readers[member] = _tile_reader(tile, at)
+        if stores:
+            self.body.append(Map((*self.over, *self.lanes), tuple(stores)))
+            self.stored.update(readers)
+
+    def _store_output(self, node: Node, value: E, stores: list[Store]) -> Reader:
+        buffer = self.builder.output(node)
+        stores.append(Store(buffer, linear(self._at(), strides_of(node.shape)), value))
+        return lambda at, mask: load_of(buffer, node.shape, at, mask)
+
+    def _at(self) -> tuple:
+        return self.builder.group.axes
+
+    def _is_read_later(self, node: Node, stage: dict[Node, int]) -> bool:
+        """By a reduction of its own stage, or by anything of a later one."""
+        return any(
+            node in self._inner_sources(other)
+            and (stage[other] > stage[node] or _is_reduce(other))
+            for other in self.builder.group.members
+        )
+
+    def _fits_tile(self, dtype: DType) -> bool:
+        columns = 1 if self.column is None else COLUMNS
+        count = self.builder.hints(product(axis.extent for axis in self.over))
+        return count * columns * dtype.itemsize <= TILE_BYTES
+
+    def _full_tile(self, name: str, dtype: DType) -> tuple[Local, int | Expr]:
+        axes = [*self.over, *self.lanes]
+        shape = tuple(axis.extent for axis in axes)
+        return Local(name, dtype, shape), linear([a.var for a in axes], strides_of(shape))
+
+    def _reduces(self, members: list[Node]) -> None:
+        if not members:
+            return
+        access = self.builder.access(self._leaf)
+        items = []
+        outputs: list[Store] = []
+        readers: dict[Node, Reader] = {}
+        for member in members:
+            dtype = value_dtype(member)
+            value = s.cast(access.value(member.src[0], self._at()), dtype)
+            kind = reduce_kind(member)
+            tile, at = self._row_tile(
+                f"r{len(self.stored) + len(items)}", int64 if kind.startswith("arg") else dtype
+            )
+            items.append(ReduceItem(kind, value, tile, at))
+            result = s.cast(s.local(tile, at), member.dtype)
+            readers[member] = _value_reader(result)
+            if member in self.builder.outputs:
+                place = linear(self.builder.group.row_axes, strides_of(member.shape))
+                outputs.append(Store(self.builder.output(member), place, result))
+        over, extra = self._flat_domain(items)
+        self.body.append(Reduce(tuple(self.lanes), over, tuple(extra)))
+        if outputs:
+            self.body.append(Map(tuple(self.lanes), tuple(outputs)))
+        self.stored.update(readers)
+
+    def _flat_domain(self, items: list[ReduceItem]) -> tuple[tuple[Axis, ...], list[ReduceItem]]:
+        """Reduce over one axis where the operand's dims do not merge: stage it in a flat tile."""
+        roots = [e for item in items for e in (item.value, s.index(item.at))]
+        merged, _, _ = merge_axes(self.over, index_exprs(roots))
+        if len(merged) <= 1 or self.column is not None:
+            return tuple(self.over), items
+        if not all(self._fits_tile(item.value.dtype) for item in items):
+            return tuple(self.over), items
+        flat = Axis("flat", product(axis.extent for axis in self.over))
+        stores, staged = [], []
+        for number, item in enumerate(items):
+            tile, at = self._full_tile(f"s{len(self.stored)}_{number}", item.value.dtype)
+            stores.append(Store(tile, at, item.value))
+            staged.append(ReduceItem(item.kind, s.local(tile, flat.var), item.dest, item.at))
+        self.body.append(Map(tuple(self.over), tuple(stores)))
+        return (flat,), staged
+
+
+def build_rows(builder: KernelBuilder) -> Kernel:
+    group = builder.group
+    column = _contiguous_column(builder)
+    rows = RowsBuilder(builder, column)
+    body = rows.build()
+    if rows.over:
+        body = _merge_over(rows, body)
+    grid_axes = [rows.axes[d] for d in group.kept if d != column]
+    if column is None:
+        return builder.finish([Grid(tuple(grid_axes), tuple(body))])
+    axis = rows.axes[column]
+    block = Axis("cb", ceildiv(axis.extent, COLUMNS))
+    lane = Axis("c", minimum(COLUMNS, axis.extent - block.var * COLUMNS))
+    # Tiles are indexed by the lane alone, buffers by the whole column.
+    body = _split_column(body, axis, block, lane)
+    return builder.finish([Grid((*grid_axes, block), tuple(body))])
+
+
+def _merge_over(rows: RowsBuilder, body: list[Statement]) -> list[Statement]:
+    """Join the reduced axes of the whole body where every index allows it."""
+    names = {axis.name for axis in rows.over}
+    exprs = index_exprs(e for statement in body for e in roots_of(statement))
+    relevant = [at for at in exprs if isinstance(at, Expr)]
+    _, mapping, stands_for = merge_axes(rows.over, relevant)
+    if not mapping:
+        return body
+    assert set(stands_for) <= names
+    change = Substitution(mapping, stands_for)
+    return [change.statement(statement) for statement in body]
+
+
+def _split_column(
+    body: list[Statement], axis: Axis, block: Axis, lane: Axis
+) -> list[Statement]:
+    """d -> cb*COLUMNS + c in buffers and values, d -> c in tiles (which get COLUMNS columns)."""
+    whole = Substitution({axis.name: block.var * COLUMNS + lane.var}, {axis.name: (lane,)})
+    tiles: dict[Local, Local] = {}
+
+    class Split(Substitution):
+        def _rebuild(self, node: E) -> E:
+            if node.op == "local":
+                tile, at = node.meta
+                return s.local(narrow(tile), local_only.index(at))
+            return super()._rebuild(node)
+
+        def store(self, store: Store) -> Store:
+            if not isinstance(store.dest, Local):
+                return super().store(store)
+            return Store(narrow(store.dest), local_only.index(store.at), self.expr(store.value))
+
+        def item(self, item: ReduceItem) -> ReduceItem:
+            assert isinstance(item.dest, Local)
+            return ReduceItem(
+                item.kind, self.expr(item.value), narrow(item.dest), local_only.index(item.at)
+            )
+
+    def narrow(tile: Local) -> Local:
+        if tile not in tiles:
+            shape = tuple(COLUMNS if n == axis.extent and i == len(tile.shape) - 1 else n
+                          for i, n in enumerate(tile.shape))
+            tiles[tile] = Local(tile.name, tile.dtype, shape)
+        return tiles[tile]
+
+    class LocalOnly(Substitution):
+        def index(self, at: int | Expr) -> int | Expr:
+            return _restride(at, axis, lane)
+
+    local_only = LocalOnly({})
+    split = Split(whole.mapping, whole.axes)
+    return [split.statement(statement) for statement in body]
+
+
+def _restride(at: int | Expr, axis: Axis, lane: Axis) -> int | Expr:
+    """Index of a tile with rows of axis.extent -> the same tile with rows of COLUMNS."""
+    rows = at - axis.var
+    if rows == 0:
+        return lane.var
+    quotient = rows // axis.extent
+    return quotient * COLUMNS + lane.var
+
+
+def _contiguous_column(builder: KernelBuilder) -> int | None:
+    """The kept dim along which loads are contiguous, when the reduced ones are not."""
+    group = builder.group
+    kept = [d for d in group.kept if group.shape[d] != 1]
+    reduced = [d for d in group.reduced if group.shape[d] != 1]
+    if not kept or not reduced:
+        return None
+    roots = []
+    for member in group.members:
+        if _is_reduce(member):
+            roots.append(_probe(builder, member.src[0], None))
+        elif group.at[member] == group.axes:
+            roots.append(_probe(builder, member, member))
+    row_votes = column_votes = 0
+    for at in index_exprs(roots):
+        row_votes += coefficient(at, f"d{reduced[-1]}") == 1
+        column_votes += coefficient(at, f"d{kept[-1]}") == 1
+    return kept[-1] if column_votes > row_votes else None
+
+
+def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:
+    """The expression of a value; points other than `computed` are read as if from memory."""
+
+    def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
+        if here.leaf == "buffer" or (here in builder.points and here is not computed):
+            return load_of(Buffer("probe", here.dtype, here.numel()), here.shape, at, mask)
+        return None
+
+    trial = KernelBuilder(
+        builder.group, builder.points, builder.hints, builder.outputs, builder.site_of
+    )
+    access = trial.access(leaf)
+    return access.value(node, builder.group.axes)
+
+
+def _is_reduce(node: Node) -> bool:
+    return node.op is not None and node.op.kind == "reduce"
+
+
+def _tile_reader(tile: Local, at: int | Expr) -> Reader:
+    return lambda _, mask: s.local(tile, at)
+
+
+def _value_reader(value: E) -> Reader:
+    return lambda _, mask: value
+
+
+# few rows, many elements: chunks in one grid, their join in the next -----------------------------
+
+
+def build_split(builder: KernelBuilder) -> Kernel:
+    """Chunk results to scratch, then the binary tree over chunks and the per-row values."""
+    group = builder.group
+    count = product(group.shape[d] for d in group.reduced)
+    chunks = ceildiv(count, CHUNK)
+    kept_axes = [Axis(f"d{d}", group.shape[d]) for d in group.kept]
+    chunk = Axis("chunk", chunks)
+    inner = Axis("r", minimum(CHUNK, count - chunk.var * CHUNK))
+    at = _split_coordinates(group.shape, group.reduced, chunk.var * CHUNK + inner.var)
+    row = linear(group.row_axes, strides_of(group.row_shape))
+    access = builder.access()
+    first: list[ReduceItem] = []
+    rows = RowsBuilder(builder, None)
+    join: list[Statement] = []
+    for member in [m for m in group.members if _is_reduce(m)]:
+        kind, dtype = reduce_kind(member), value_dtype(member)
+        is_arg = kind.startswith("arg")
+        value = s.cast(access.value(member.src[0], at), dtype)
+        partial = builder.scratch(int64 if is_arg else dtype, product(group.row_shape) * chunks)
+        first.append(ReduceItem(kind, value, partial, row * chunks + chunk.var))
+        join += _join_chunks(builder, rows, member, partial, row, chunks, access)
+    rows.body = join
+    for member in group.members:
+        if not _is_reduce(member):
+            rows._row_values([member])
+    first_grid = Grid((*kept_axes, chunk), (Reduce((), (inner,), tuple(first)),))
+    return builder.finish([first_grid, Grid(tuple(kept_axes), tuple(rows.body))])
+
+
+def _split_coordinates(
+    shape: tuple, reduced: tuple[int, ...], flat: int | Expr
+) -> tuple[int | Expr, ...]:
+    inner = iter(unravel(flat, tuple(shape[d] for d in reduced)))
+    kept = {d: Axis(f"d{d}", n).var for d, n in enumerate(shape) if d not in reduced}
+    return tuple(kept[d] if d in kept else next(inner) for d in range(len(shape)))
+
+
+def _join_chunks(
+    builder: KernelBuilder,
+    rows: RowsBuilder,
+    member: Node,
+    partial: Buffer,
+    row: int | Expr,
+    chunks: int | Expr,
+    access: object,
+) -> list[Statement]:
+    """The second pass of one reduction; afterwards `rows.stored` reads its result."""
+    group = builder.group
+    kind = reduce_kind(member)
+    axis = Axis("j", chunks)
+    position = row * chunks + axis.var
+    number = len(rows.stored)
+    statements: list[Statement] = []
+    if kind.startswith("arg"):
+        inside = s.load(partial, position)
+        local_at = s.as_index(inside, 0, CHUNK - 1)
+        at = _split_coordinates(group.shape, group.reduced, axis.var * CHUNK + local_at)
+        value = s.cast(builder.access().value(member.src[0], at), value_dtype(member))
+        best = Local(f"best{number}", int64, (1,))
+        statements.append(Reduce((), (axis,), (ReduceItem(kind, value, best, 0),)))
+        winner = s.as_index(s.local(best, 0), 0, chunks - 1)
+        result = s.local(best, 0) * CHUNK + s.load(partial, row * chunks + winner)
+    else:
+        total = Local(f"total{number}", partial.dtype, (1,))
+        item = ReduceItem(kind, s.load(partial, position), total, 0)
+        statements.append(Reduce((), (axis,), (item,), "tree"))
+        result = s.cast(s.local(total, 0), member.dtype)
+    rows.stored[member] = _value_reader(result)
+    if member in builder.outputs:
+        place = linear(group.row_axes, strides_of(member.shape))
+        statements.append(Map((), (Store(builder.output(member), place, result),)))
+    return statements

@@ -1,0 +1,88 @@
+"""Executables by the text of their programs: in memory, then on disk, then built.
+
+A key holds the program's structural text, the target's features and a hash of our own sources, so
+an entry of another version or machine is never found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import rushlight
+from rushlight.base.config import config
+from rushlight.compiler.target import Backend, Caps, Executable
+from rushlight.compiler.tile.ir import Program
+from rushlight.compiler.tile.text import structural_key
+from rushlight.runtime.cache import DiskCache
+
+MAX_IN_MEMORY = 4096
+_BUILT: dict[str, Executable] = {}
+_LOCK = threading.Lock()
+
+
+@functools.cache
+def source_hash() -> str:
+    """Of everything that shapes code: base, ir, ops, compiler, backends, engine."""
+    root = Path(rushlight.__file__).parent
+    digest = hashlib.sha256()
+    for folder in ("base", "ir", "ops", "compiler", "backends", "engine"):
+        for path in sorted((root / folder).rglob("*.py")):
+            digest.update(path.relative_to(root).as_posix().encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+@functools.cache
+def _disk(directory: str, limit_mb: int) -> DiskCache:
+    return DiskCache(directory, limit_mb << 20)
+
+
+def disk_cache() -> DiskCache | None:
+    """The cache folder of the settings, or None when it is switched off."""
+    if not config.cache:
+        return None
+    return _disk(str(config.cache_dir), config.cache_limit_mb)
+
+
+def full_key(key: str, backend: Backend, caps: Caps) -> str:
+    return "|".join((key, backend.name, caps.features, source_hash()))
+
+
+def build_kernels(
+    programs: Sequence[Program], backend: Backend, caps: Caps
+) -> list[Executable]:
+    """One executable per program; equal programs share one."""
+    keys = [full_key(structural_key(program), backend, caps) for program in programs]
+    missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
+    disk = disk_cache() if backend.dump is not None else None
+    for key, program in missing.items():
+        found = _from_disk(disk, key, program, backend)
+        if found is None:
+            (found,) = backend.build([program], caps)
+            if disk is not None and backend.dump is not None:
+                disk.put(key, backend.dump(found))
+        with _LOCK:
+            while len(_BUILT) >= MAX_IN_MEMORY:
+                _BUILT.pop(next(iter(_BUILT)))
+            _BUILT[key] = found
+    built = []
+    for key, program in zip(keys, programs, strict=True):
+        executable = _BUILT.get(key)
+        built.append(executable if executable is not None else backend.build([program], caps)[0])
+    return built
+
+
+def _from_disk(
+    disk: DiskCache | None, key: str, program: Program, backend: Backend
+) -> Executable | None:
+    data = None if disk is None else disk.get(key)
+    if data is None or backend.restore is None:
+        return None
+    try:
+        return backend.restore(program, data)
+    except (ValueError, KeyError, TypeError, RuntimeError):
+        return None  # not an entry of ours: it is built again and overwritten

@@ -1,0 +1,247 @@
+"""Compiled programs in memory: templates over sizes, found by structure, then by matching.
+
+A structure seen with one set of sizes gives a static program. Seen with another, it gives a
+program in which every size that differed is a variable (positions that always had equal values
+share one); static and symbolic programs give equal bits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.config import config
+from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
+from rushlight.compiler.sizes import Hints
+from rushlight.compiler.target import LoadedPlan, Missing, Plan
+from rushlight.engine.kernels import build_kernels
+from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.backends import find_backend
+from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
+from rushlight.ir.symint import Expr, Var, evaluate
+from rushlight.runtime.memory_plan import Lifetime, plan_memory
+
+
+@dataclass(eq=False)
+class Template:
+    """Which ints of a recording are constants and which are variables.
+
+    fixed     (positions, values) that must match
+    variable  (positions, variable number) that must agree with the variable's first position
+    first     first position of each variable
+    """
+
+    fixed_at: np.ndarray
+    fixed: np.ndarray
+    variable_at: np.ndarray
+    variable: np.ndarray
+    first: np.ndarray
+    names: tuple[str, ...]
+
+    def match(self, ints: np.ndarray) -> np.ndarray | None:
+        """Values of the variables, or None when the recording does not fit."""
+        if not np.array_equal(ints[self.fixed_at], self.fixed):
+            return None
+        values = ints[self.first]
+        if not np.array_equal(ints[self.variable_at], values[self.variable]):
+            return None
+        return values
+
+
+def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
+    """samples: [seen, positions]. Columns that vary, and offsets, become variables."""
+    varies = (samples != samples[0]).any(axis=0)
+    fixed, variable_at, variable, first, names = [], [], [], [], []
+    number: dict[tuple, int] = {}
+    for position in range(samples.shape[1]):
+        is_offset = position in offsets
+        if not varies[position] and not is_offset:
+            fixed.append(position)
+            continue
+        column = (position if is_offset else -1, *samples[:, position].tolist())
+        if column not in number:
+            number[column] = len(first)
+            first.append(position)
+            names.append(f"{'o' if is_offset else 's'}{len(names)}")
+        variable_at.append(position)
+        variable.append(number[column])
+    at = np.array(fixed, np.int64)
+    return Template(
+        at, samples[0][at], np.array(variable_at, np.int64), np.array(variable, np.int64),
+        np.array(first, np.int64), tuple(names),
+    )
+
+
+@dataclass(eq=False)
+class Program:
+    """A compiled recording. `plan` and `loaded` as in compiler.target."""
+
+    template: Template
+    plan: Plan
+    loaded: LoadedPlan
+    backend: str
+    layouts: dict[bytes, Layout] = field(default_factory=dict)
+
+    def layout(self, values: np.ndarray) -> Layout:
+        """Sizes of results and places of temps for these sizes."""
+        key = values.tobytes()
+        found = self.layouts.get(key)
+        if found is None:
+            if len(self.layouts) > 64:
+                self.layouts.clear()
+            found = self.layouts[key] = _layout(self.plan, self.template.names, values)
+        return found
+
+
+@dataclass(frozen=True)
+class Layout:
+    """result_bytes per result; offsets of temps in an arena of arena_bytes."""
+
+    result_bytes: tuple[int, ...]
+    temp_offsets: np.ndarray
+    arena_bytes: int
+
+
+def _layout(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
+    env = dict(zip(names, values.tolist(), strict=True))
+    nbytes = [spec.dtype.itemsize * evaluate(spec.size, env) for spec in plan.buffers]
+    lifetimes = plan.meta["lifetimes"]
+    temps = [i for i, spec in enumerate(plan.buffers) if spec.kind == "temp"]
+    memory = plan_memory([Lifetime(nbytes[i], *lifetimes.get(i, (0, 0))) for i in temps])
+    results = tuple(nbytes[i] for i, spec in enumerate(plan.buffers) if spec.kind == "result")
+    return Layout(results, np.array(memory.offsets, np.int64), memory.arena_bytes)
+
+
+@dataclass
+class _Family:
+    """All programs of one structure, and the ints with which it was seen."""
+
+    samples: list[tuple[int, ...]] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
+
+
+class ProgramCache:
+    """Finds or compiles the program of a recording."""
+
+    def __init__(self) -> None:
+        self._families: dict[tuple, _Family] = {}
+        self._lock = threading.RLock()
+        self.compiled = 0
+
+    def find(
+        self, recording: Recording, donated: frozenset[int], site_text: Callable[[Node], str]
+    ) -> tuple[Program, np.ndarray]:
+        """The program and the values of its variables."""
+        backend_name = config.backend
+        key = (recording.key, donated, backend_name)
+        with self._lock:
+            family = self._families.setdefault(key, _Family())
+            ints = np.array(recording.ints, np.int64)
+            for program in family.programs:
+                values = program.template.match(ints)
+                if values is not None:
+                    return program, values
+            family.samples.append(recording.ints)
+            template = make_template(
+                np.array(family.samples, np.int64).reshape(len(family.samples), -1),
+                offset_positions(recording),
+            )
+            program = self._compile(recording, template, donated, backend_name, site_text)
+            # A program that fits more sizes replaces the symbolic ones before it.
+            family.programs = [*family.programs[:1], program]
+            values = template.match(ints)
+            assert values is not None
+            return program, values
+
+    def _compile(
+        self,
+        recording: Recording,
+        template: Template,
+        donated: frozenset[int],
+        backend_name: str,
+        site_text: Callable[[Node], str],
+    ) -> Program:
+        backend = find_backend(backend_name)
+        caps = backend.find()
+        if isinstance(caps, Missing):
+            raise RuntimeError(f"backend {backend_name} is not available: {caps.reason}")
+        graph = _symbolic_graph(recording, template, donated, site_text)
+        plan = compile_graph(graph, lambda programs: build_kernels(programs, backend, caps))
+        self.compiled += 1
+        return Program(template, plan, backend.load(plan, caps), backend_name)
+
+
+def _symbolic_graph(
+    recording: Recording,
+    template: Template,
+    donated: frozenset[int],
+    site_text: Callable[[Node], str],
+) -> Graph:
+    """The recorded graph with slots for inputs and numbers, and variables for varying sizes."""
+    values = [recording.ints[p] for p in template.first.tolist()]
+    variables = [
+        Var(name, 0 if name[0] == "o" else 2, None, "offset" if name[0] == "o" else "size")
+        for name in template.names
+    ]
+    ints: list[int | Expr] = list(recording.ints)
+    for position, number in zip(template.variable_at.tolist(), template.variable.tolist()):
+        ints[position] = variables[number]
+    rebuild = _Rebuild(ints)
+    new = rebuild.run(recording)
+    inputs = tuple(new[node] for node in recording.inputs)
+    origin = {new[node]: node for node in recording.order}
+    return Graph(
+        inputs,
+        tuple(new[root] for root in recording.roots),
+        frozenset(inputs[i] for i in donated),
+        template.names,
+        Hints(dict(zip(template.names, values, strict=True))),
+        lambda node: site_text(origin.get(node, node)),
+    )
+
+
+class _Rebuild:
+    """Reads the ints in the order in which `signature.record` wrote them."""
+
+    def __init__(self, ints: list[int | Expr]) -> None:
+        self._ints = iter(ints)
+
+    def run(self, recording: Recording) -> dict[Node, Node]:
+        new: dict[Node, Node] = {}
+        scalars = 0
+        for node in recording.order:
+            if node.leaf == "buffer":
+                new[node] = buffer_node(None, self._sizes(node.shape), node.dtype)
+            elif node.leaf == "scalar":
+                new[node] = scalar_node(NumberSlot(scalars), node.dtype)
+                scalars += 1
+            elif node.leaf:
+                new[node] = node
+            else:
+                op = node.op
+                assert op is not None
+                attrs = tuple(
+                    self._attr(kind, value)
+                    for kind, value in zip(attr_kinds(op), node.attrs, strict=False)
+                )
+                src = tuple(new[s] for s in node.src)
+                new[node] = make_node(op, src, attrs, self._sizes(node.shape), node.dtype)
+        return new
+
+    def _sizes(self, shape: tuple) -> tuple:
+        return tuple(next(self._ints) if size > 1 else size for size in shape)
+
+    def _attr(self, kind: str, value: Any) -> Any:
+        if not kind or value is None:
+            return value
+        if kind == "sizes":
+            return self._sizes(value)
+        if kind == "size":
+            return self._sizes((value,))[0]
+        if kind == "offset":
+            return next(self._ints)
+        return tuple(next(self._ints) for _ in value)

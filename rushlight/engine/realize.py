@@ -1,0 +1,127 @@
+"""Flush: compute every live pending value with compiled programs.
+
+A flush records the pending graph below the live Refs, finds or compiles its program, runs it and
+turns the nodes into `buffer` leaves. A flush point is a place in the user's program (a look, the
+end of backward, an optimizer step), so the same programs come again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from rushlight.engine.capture import open_session
+from rushlight.engine.live import live_refs
+from rushlight.engine.programs import Program, ProgramCache
+from rushlight.engine.signature import Recording, record
+from rushlight.ir.node import Node, topological
+from rushlight.runtime.buffer import Buffer, allocate
+
+LOCK = threading.RLock()
+PROGRAMS = ProgramCache()
+MAX_RECOMPUTE_DEPTH = 4
+
+
+def flush(extra: Sequence[Node] = ()) -> None:
+    """Compute all live pending nodes and `extra`; each becomes a buffer leaf.
+
+    While a call is captured, flush points are held back and a look ends the capture.
+    """
+    session = open_session()
+    if session is not None:
+        if not extra:
+            return
+        session.refuse("a value is needed in the middle of the call")
+    with LOCK:
+        roots, kept = wanted(extra)
+        if roots:
+            recording = record(roots)
+            donated = find_donated(recording, kept)
+            program, values = PROGRAMS.find(recording, donated, site_text)
+            inputs = [node.buffer for node in recording.inputs]
+            buffers = run_program(program, values, inputs, recording.numbers)
+            del inputs
+            for node, buffer in zip(recording.roots, buffers, strict=True):
+                node.become_leaf(buffer)
+
+
+def read(node: Node) -> np.ndarray:
+    """The value as a numpy array over the node's own memory (flushes if pending)."""
+    if node.leaf != "buffer":
+        flush((node,))
+    return node.buffer.view(node.dtype, node.shape)
+
+
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+    roots: dict[Node, None] = {}
+    saved: list[Node] = []
+    survive: set[Node] = set()
+    for ref in live_refs():
+        node = ref.node
+        if node.leaf == "buffer":
+            survive.add(node)
+        elif ref.saved:
+            saved.append(node)
+        else:
+            roots[node] = None
+    for node in extra:
+        if node.leaf != "buffer":
+            roots[node] = None
+    for node in saved:
+        if not _is_recomputed(node, roots, MAX_RECOMPUTE_DEPTH):
+            roots[node] = None
+    for node in saved:
+        if node not in roots:
+            survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
+    return list(roots), survive
+
+
+def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
+    """A saved value that the backward program derives from what is kept anyway."""
+    if node.leaf or node in roots:
+        return True
+    assert node.op is not None
+    if not node.op.cheap or depth == 0:
+        return False
+    return all(_is_recomputed(source, roots, depth - 1) for source in node.src)
+
+
+def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
+    """Inputs that nobody needs after this flush and whose memory nobody else sees."""
+    return frozenset(
+        i
+        for i, node in enumerate(recording.inputs)
+        # The node's own reference and the call's argument: nobody else holds the memory.
+        if node not in survive and not node.buffer.foreign and sys.getrefcount(node.buffer) == 2
+    )
+
+
+def run_program(
+    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object]
+) -> list[Buffer]:
+    """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
+    layout = program.layout(values)
+    reuse = program.plan.meta["reuse"]
+    first_result = len(inputs)
+    results = []
+    for number, nbytes in enumerate(layout.result_bytes, first_result):
+        source = reuse.get(number)
+        results.append(allocate(nbytes) if source is None else inputs[source])
+    arena = allocate(layout.arena_bytes)
+    pointers = np.empty(len(program.plan.buffers), np.int64)
+    pointers[:first_result] = [buffer.address for buffer in inputs]
+    count = first_result + len(results)
+    pointers[first_result:count] = [buffer.address for buffer in results]
+    pointers[count:] = layout.temp_offsets + arena.address
+    status = program.loaded.run(pointers, values, numbers)
+    if status:
+        raise IndexError(program.plan.sites[status])
+    return results
+
+
+def site_text(node: Node) -> str:
+    return f"index out of range in {node.name}"

@@ -1,0 +1,189 @@
+"""Where the bytes come from: aligned blocks, kept for reuse, given back when too many lie idle.
+
+Gets a number of bytes, gives a `Block` (address, capacity). Small blocks come from numpy (malloc)
+and are aligned to 64 bytes; blocks of BIG bytes and more are private memory maps, aligned to 2 MiB
+and marked for huge pages where the system has them. A capacity is one of eight size classes per
+power of two, so at most 1/8 is wasted and a block fits the next request of about its size.
+
+Always true: bytes in use + bytes cached <= SLACK * (recent peak of bytes in use) + FLOOR, after
+every return. The recent peak is that of the last WINDOW to 2 * WINDOW big allocations, so a
+training loop that frees everything between steps keeps its memory, and one that became smaller
+gives memory back. A block may be returned at any moment, also by the garbage collector in the
+middle of `take`: returned blocks go through a queue, never straight into the tables.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.errors import OutOfMemoryError
+
+ALIGN = 64
+BIG = 2 << 20
+FLOOR = 64 << 20
+SLACK = 1.25
+WINDOW = 256
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """Memory at `address`; `owner` is the Python object that keeps it mapped."""
+
+    address: int
+    capacity: int
+    owner: Any
+
+
+def size_class(nbytes: int) -> int:
+    """The capacity given for a request: the next of eight steps per power of two."""
+    if nbytes <= ALIGN:
+        return ALIGN
+    step = max(ALIGN, 1 << max(0, (nbytes - 1).bit_length() - 4))
+    return -(-nbytes // step) * step
+
+
+class Allocator:
+    """A caching allocator. All public methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._returned: deque[Block] = deque()
+        self._free: dict[int, list[Block]] = {}
+        self.in_use = 0
+        self.cached = 0
+        self.peak = 0
+        self._window = [0, 0]
+        self._big_takes = 0
+
+    def take(self, nbytes: int) -> Block:
+        """A block of at least `nbytes`. Its contents are whatever was there before."""
+        if nbytes < 0:
+            raise ValueError(f"allocate: nbytes must be >= 0, got {nbytes}")
+        capacity = size_class(nbytes)
+        with self._lock:
+            self._drain()
+            found = self._free.get(capacity)
+            if found:
+                block = found.pop()
+                self.cached -= capacity
+            else:
+                block = self._make(nbytes, capacity)
+            self._count(capacity)
+        return block
+
+    def give(self, block: Block) -> None:
+        """Return a block. Never blocks: whoever holds the lock (or comes next) files it."""
+        self._returned.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drain()
+            finally:
+                self._lock.release()
+
+    def empty_cache(self) -> None:
+        """Give every idle block back to the system."""
+        with self._lock:
+            self._drain()
+            self._trim(0)
+
+    def stats(self) -> dict[str, int]:
+        with self._lock:
+            self._drain()
+            return {
+                "memory_allocated": self.in_use,
+                "max_memory_allocated": self.peak,
+                "memory_cached": self.cached,
+            }
+
+    def reset_peak(self) -> None:
+        with self._lock:
+            self._drain()
+            self.peak = self.in_use
+
+    def hold(self) -> None:
+        """Before a fork: no other thread is inside, so the child inherits whole tables."""
+        self._lock.acquire()
+
+    def let_go(self) -> None:
+        """After the fork, in parent and child."""
+        self._lock.release()
+
+    def _count(self, capacity: int) -> None:
+        self.in_use += capacity
+        self.peak = max(self.peak, self.in_use)
+        if capacity >= BIG:
+            self._big_takes += 1
+            if self._big_takes % WINDOW == 0:
+                self._window = [self._window[1], 0]
+        self._window[1] = max(self._window[1], self.in_use)
+
+    def _make(self, nbytes: int, capacity: int) -> Block:
+        """New memory; when there is none, once more after giving back what lies idle."""
+        try:
+            return _new_block(capacity)
+        except (MemoryError, OSError, OverflowError, ValueError):
+            cached = self.cached
+            self._trim(0)
+        try:
+            return _new_block(capacity)
+        except (MemoryError, OSError, OverflowError, ValueError) as error:
+            raise OutOfMemoryError(nbytes, self.in_use, cached) from error
+
+    def _drain(self) -> None:
+        """File returned blocks (with the lock held), then keep the bound."""
+        while self._returned:
+            block = self._returned.popleft()
+            self.in_use -= block.capacity
+            self.cached += block.capacity
+            self._free.setdefault(block.capacity, []).append(block)
+        limit = int(SLACK * max(self._window)) + FLOOR - self.in_use
+        if self.cached > limit:
+            self._trim(limit)
+
+    def _trim(self, limit: int) -> None:
+        """Drop idle blocks, largest first, until at most `limit` bytes are cached."""
+        for capacity in sorted(self._free, reverse=True):
+            blocks = self._free[capacity]
+            while blocks and self.cached > limit:
+                # The oldest of its size: the last one is the warmest in the caches.
+                del blocks[0]
+                self.cached -= capacity
+            if not blocks:
+                del self._free[capacity]
+            if self.cached <= limit:
+                return
+
+
+def _new_block(capacity: int) -> Block:
+    if capacity >= BIG and hasattr(mmap, "MAP_ANONYMOUS"):
+        return _map_block(capacity)
+    memory = np.empty(capacity + ALIGN, np.uint8)
+    address = int(memory.ctypes.data)
+    return Block(-(-address // ALIGN) * ALIGN, capacity, memory)
+
+
+def _map_block(capacity: int) -> Block:
+    # The extra BIG bytes let the start be aligned; pages never touched cost no memory.
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    memory = mmap.mmap(-1, capacity + BIG, flags=flags)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:
+            pass  # A kernel without huge pages: small ones are right, only slower.
+    address = int(np.frombuffer(memory, np.uint8).ctypes.data)
+    return Block(-(-address // BIG) * BIG, capacity, memory)
+
+
+DEFAULT = Allocator()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=DEFAULT.hold, after_in_parent=DEFAULT.let_go, after_in_child=DEFAULT.let_go
+    )

@@ -1,0 +1,115 @@
+"""A buffer: memory with an address and a length, and nothing else (no dtype, no shape).
+
+Comes from `allocate` (our memory, returned to the allocator when the last user lets go) or from
+`from_address` (foreign memory: a numpy array's, a DLPack capsule's; `owner` keeps it alive).
+Always true: while a Buffer, or a numpy view of it, is alive, its memory is.
+
+>>> from rushlight.base.dtypes import find_dtype
+>>> buffer = allocate(16)
+>>> view = buffer.view(find_dtype("float32"), (2, 2))
+>>> view[:] = 3.0
+>>> buffer.view(find_dtype("float32"), (4,))[3]
+np.float32(3.0)
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.dtypes import DType
+from rushlight.runtime import allocator
+from rushlight.runtime.allocator import Block
+
+
+class Buffer:
+    """Memory. `foreign`: visible outside, so it is never donated or reused in place."""
+
+    __slots__ = ("__weakref__", "address", "foreign", "nbytes", "owner", "readonly")
+
+    def __init__(
+        self, address: int, nbytes: int, owner: Any, foreign: bool, readonly: bool = False
+    ) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.owner = owner
+        self.foreign = foreign
+        self.readonly = readonly
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """Bytes, as numpy's protocol: the array numpy makes from it keeps this object alive."""
+        return {
+            "version": 3,
+            "shape": (self.nbytes,),
+            "typestr": "|u1",
+            "data": (self.address, self.readonly),
+        }
+
+    def view(self, dtype: DType, shape: tuple[int, ...], offset: int = 0) -> np.ndarray:
+        """A numpy array on this memory, `offset` bytes in, without a copy."""
+        nbytes = prod(shape) * dtype.itemsize
+        if offset < 0 or offset + nbytes > self.nbytes:
+            raise ValueError(
+                f"Buffer.view: {dtype.name}{list(shape)} at byte {offset} needs "
+                f"{offset + nbytes} bytes, the buffer has {self.nbytes}"
+            )
+        whole = np.asarray(self)
+        return whole[offset : offset + nbytes].view(dtype.np).reshape(shape)
+
+    def __del__(self) -> None:
+        owner = getattr(self, "owner", None)
+        if type(owner) is Block and not self.foreign:
+            self.owner = None
+            allocator.DEFAULT.give(owner)
+
+    def __repr__(self) -> str:
+        kind = "foreign buffer" if self.foreign else "buffer"
+        return f"<{kind} {self.nbytes} bytes at {self.address:#x}>"
+
+
+def allocate(nbytes: int) -> Buffer:
+    """New memory, aligned to 64 bytes (2 MiB for big ones), with arbitrary contents."""
+    block = allocator.DEFAULT.take(nbytes)
+    return Buffer(block.address, nbytes, block, foreign=False)
+
+
+def from_address(address: int, nbytes: int, owner: Any, readonly: bool = False) -> Buffer:
+    """Memory of someone else; `owner` is held as long as the Buffer lives."""
+    if nbytes < 0 or (address == 0 and nbytes > 0):
+        raise ValueError(f"from_address: no memory of {nbytes} bytes at address {address:#x}")
+    return Buffer(address, nbytes, owner, foreign=True, readonly=readonly)
+
+
+def from_array(array: np.ndarray) -> Buffer:
+    """The memory of a C-contiguous numpy array, shared with it."""
+    if not array.flags.c_contiguous:
+        raise ValueError(f"from_array: array of strides {array.strides} is not C-contiguous")
+    return from_address(
+        int(array.ctypes.data), array.nbytes, array, readonly=not array.flags.writeable
+    )
+
+
+def empty_cache() -> None:
+    """Give idle memory back to the system."""
+    allocator.DEFAULT.empty_cache()
+
+
+def stats() -> dict[str, int]:
+    """memory_allocated, max_memory_allocated and memory_cached, in bytes (of whole blocks)."""
+    return allocator.DEFAULT.stats()
+
+
+def memory_allocated() -> int:
+    return stats()["memory_allocated"]
+
+
+def max_memory_allocated() -> int:
+    return stats()["max_memory_allocated"]
+
+
+def reset_peak() -> None:
+    """Start measuring max_memory_allocated again from what is in use now."""
+    allocator.DEFAULT.reset_peak()

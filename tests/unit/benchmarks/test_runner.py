@@ -1,0 +1,111 @@
+"""The benchmark runner: workloads are complete, failures are reported, numbers are compared."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """The runner's module, found as its own command finds it."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import run
+
+    return run
+
+
+def test_list_of_workloads_is_complete(run):
+    files = {path.stem for path in (BENCHMARKS / "workloads").glob("*.py")}
+    # gpt.py is the model that two workloads share.
+    assert set(run.workloads.NAMES) == files - {"__init__", "gpt"}
+
+
+def test_every_workload_has_a_title_and_cases(run):
+    for name in run.workloads.NAMES:
+        workload = run.workloads.load(name)
+        assert workload.TITLE
+        assert workload.cases()
+
+
+def test_only_chooses_by_part_of_the_name(run):
+    assert run.chosen_cases("softmax/") == [("softmax", "rows")]
+    assert len(run.chosen_cases("matmul")) == 4
+    assert run.chosen_cases("nothing of the kind") == []
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "error"),
+    [
+        ([[1.0, 2.0]], [[1.0, 2.0]], 0.0),
+        ([[1.0, 3.0]], [[1.0, 2.0]], 0.5),
+        ([[1.0]], [[1.0, 2.0]], float("inf")),
+        ([[float("nan")]], [[1.0]], float("inf")),
+        ([[]], [[]], 0.0),
+    ],
+)
+def test_relative_error(run, ours, theirs, error):
+    arrays = [[np.array(values) for values in side] for side in (ours, theirs)]
+    assert run.relative_error(*arrays) == error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.1234, "0.123"), (45.67, "45.7"), (2345.6, "2346"), (23456, "23.5k"), (7.7e6, "7.7M")],
+)
+def test_quantity_has_three_digits(run, value, text):
+    assert run.report.quantity(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(2.5, "2.5 s"), (0.0123, "12.3 ms"), (4.56e-6, "4.56 us"), (3e-9, "3 ns")]
+)
+def test_duration_has_a_unit(run, seconds, text):
+    assert run.report.duration(seconds) == text
+
+
+def test_missing_framework_is_a_reason_and_the_run_goes_on(run, monkeypatch, tmp_path, capsys):
+    frameworks = {"no_such_framework": sys.executable}
+    monkeypatch.setattr(run, "find_frameworks", lambda args: frameworks)
+    assert run.main(["--only", "softmax/", "--out", str(tmp_path)]) == 0
+    assert "no_such_framework failed: ModuleNotFoundError" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert "ModuleNotFoundError" in rows[0]["results"]["no_such_framework"]["failed"]
+    assert "failed" in (tmp_path / "results.md").read_text()
+
+
+def test_crash_of_a_worker_is_a_reason(run, tmp_path):
+    crash = tmp_path / "crash"
+    crash.write_text("#!/bin/sh\necho last words >&2\nexit 7\n")
+    crash.chmod(0o755)
+    with pytest.raises(run.Failed, match="ended with 7: last words"):
+        run.Worker(str(crash), "m", "softmax", "rows", run.parse([]))
+
+
+def test_turns_alternate_and_the_first_two_are_not_counted(run, monkeypatch):
+    order = []
+
+    class Clock:
+        work, most_reps = {"byte": 1e9}, 3
+
+        def __init__(self, python, module, *rest):
+            self.module = module
+
+        def ask(self, request):
+            if request == "run":
+                order.append(self.module)
+            return {"seconds": float(len(order)), "peak_mb": 1.0}
+
+        def close(self):
+            order.append(f"close {self.module}")
+
+    monkeypatch.setattr(run, "Worker", Clock)
+    results = run.measure({"rushlight": "", "torch": ""}, "softmax", "rows", run.parse([]))
+    assert order == ["rushlight", "torch"] * 5 + ["close rushlight", "close torch"]
+    assert results["rushlight"].first_s == 1.0
+    assert results["rushlight"].seconds == [5.0, 7.0, 9.0]
+    assert run.report.ratio(results) == pytest.approx(8 / 7)
