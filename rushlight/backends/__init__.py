@@ -1,0 +1,26 @@
+"""The registry of backends: names here, code loaded when asked for. One line per backend."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rushlight.compiler.target import Backend
+
+# Name -> module that holds BACKEND. In the order they are preferred.
+_MODULES = {
+    "llvm": "rushlight.backends.llvm",
+    "interp": "rushlight.backends.interp",
+}
+
+
+def backend_names() -> tuple[str, ...]:
+    """Every backend that this installation knows, usable here or not."""
+    return tuple(_MODULES)
+
+
+def find_backend(name: str) -> Backend:
+    """The backend called `name`; whether it can be used says its `find()`."""
+    if name not in _MODULES:
+        raise ValueError(f"backend: got {name!r}, there are {', '.join(map(repr, _MODULES))}")
+    backend: Backend = import_module(_MODULES[name]).BACKEND
+    return backend

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.engine.capture import open_session
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Program, ProgramCache
 from rushlight.engine.signature import Recording, record
@@ -25,12 +26,24 @@ MAX_RECOMPUTE_DEPTH = 4
 
 
 def flush(extra: Sequence[Node] = ()) -> None:
-    """Compute all live pending nodes and `extra`; each becomes a buffer leaf."""
+    """Compute all live pending nodes and `extra`; each becomes a buffer leaf.
+
+    While a call is captured, flush points are held back and a look ends the capture.
+    """
+    session = open_session()
+    if session is not None:
+        if not extra:
+            return
+        session.refuse("a value is needed in the middle of the call")
     with LOCK:
-        roots, kept = _wanted(extra)
+        roots, kept = wanted(extra)
         if roots:
             recording = record(roots)
-            buffers = run_recording(recording, _donated(recording, kept))
+            donated = find_donated(recording, kept)
+            program, values = PROGRAMS.find(recording, donated, site_text)
+            inputs = [node.buffer for node in recording.inputs]
+            buffers = run_program(program, values, inputs, recording.numbers)
+            del inputs
             for node, buffer in zip(recording.roots, buffers, strict=True):
                 node.become_leaf(buffer)
 
@@ -42,7 +55,7 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
-def _wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Pending nodes to compute, in order of recording, and leaves that must survive."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
@@ -77,7 +90,7 @@ def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
     return all(_is_recomputed(source, roots, depth - 1) for source in node.src)
 
 
-def _donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
+def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
     """Inputs that nobody needs after this flush and whose memory nobody else sees."""
     return frozenset(
         i
@@ -85,13 +98,6 @@ def _donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
         # The node's own reference and the call's argument: nobody else holds the memory.
         if node not in survive and not node.buffer.foreign and sys.getrefcount(node.buffer) == 2
     )
-
-
-def run_recording(recording: Recording, donated: frozenset[int] = frozenset()) -> list[Buffer]:
-    """Memory of the roots of a recording."""
-    program, values = PROGRAMS.find(recording, donated, _site_text)
-    inputs = [node.buffer for node in recording.inputs]
-    return run_program(program, values, inputs, recording.numbers)
 
 
 def run_program(
@@ -117,5 +123,5 @@ def run_program(
     return results
 
 
-def _site_text(node: Node) -> str:
+def site_text(node: Node) -> str:
     return f"index out of range in {node.name}"

@@ -140,13 +140,15 @@ class OpDef:
     grad        function whose parameter NAMES say what it reads (and so what is saved):
                 `g` the output's gradient, `out` the output, any operand or attribute by its name,
                 `meta` shapes/dtypes/needs without saving a value. Returns a tuple with one entry
-                per tensor operand (None = no gradient; missing tail = None). A gradient whose
-                shape is the broadcast one is summed to the operand's by the engine.
+                per tensor parameter, omitted optional ones too; a list for a variadic one (None =
+                no gradient; missing tail = None). A gradient whose shape is the broadcast one is
+                summed to the operand's by the engine, and cast to its dtype.
     promote     how the public function unifies dtypes: "same" (default), "float" (ints become the
                 default float), "none"
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    unify       number leaves among the operands take the others' dtype (always so for elementwise)
     """
 
     name: str
@@ -167,6 +169,7 @@ class OpDef:
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     check: Callable[[Call], None] | None = None
+    unify: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
 
@@ -226,7 +229,7 @@ class OpDef:
         return self._finish(named)
 
     def _finish(self, named: dict[str, Any]) -> Call:
-        if self.kind == "elementwise":
+        if self.unify or self.kind == "elementwise":
             _unify_leaves(self.params, named)
         first = _first_operand(self.params, named)
         tensors: list[Node] = []

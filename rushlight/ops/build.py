@@ -11,7 +11,7 @@ from typing import Any
 from rushlight.base.dtypes import DType, int64
 from rushlight.ir.node import Node, const_node, with_dtype
 from rushlight.ops.late import late
-from rushlight.ops.rules import keepdim_shape
+from rushlight.ops.rules import is_static, keepdim_shape
 
 
 def full(shape: Sequence[Any], value: Any, dtype: DType) -> Node:
@@ -99,13 +99,14 @@ def swap_last(x: Any, ndim: int) -> Any:
     return late.permute(x, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
+def size_value(size: Any, dtype: DType = int64) -> Node:
+    """A size as a 0-dim operand. A symbolic one is the last element of an iota: an index."""
+    if is_static(size):
+        return const_node(size, dtype)
+    last = late.slice_(late.iota(size + 1, int64), (size,), (1,), (1,))
+    return to_dtype(late.reshape(last, ()), dtype)
+
+
 def wrap_index(index: Any, size: Any) -> Any:
     """Negative indices count from the end."""
-    return late.where(late.lt(index, 0), late.add(index, index_value(size)), index)
-
-
-def index_value(value: Any) -> Any:
-    """A size as an int64 operand: a number, or the length of an iota when symbolic."""
-    if isinstance(value, int):
-        return value
-    return late.size_value(value)
+    return late.where(late.lt(index, 0), late.add(index, size_value(size)), index)

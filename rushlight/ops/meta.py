@@ -7,6 +7,7 @@ shape saves nothing for backward.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection
 from typing import Any
 
@@ -61,3 +62,19 @@ class Meta:
     def needs(self, name: str) -> bool:
         """True when the operand was given and its gradient is asked for."""
         return name in self._needs and name in self._shapes
+
+    def has_narrow(self) -> bool:
+        given = [self.out_dtype]
+        for dtype in self._dtypes.values():
+            given.extend(dtype if isinstance(dtype, list) else [dtype])
+        return any(d.compute is not d for d in given)
+
+    def widened(self) -> Meta:
+        """The same call with bfloat16 and float16 read as float32."""
+        wide = copy.copy(self)
+        wide.out_dtype = self.out_dtype.compute
+        wide._dtypes = {
+            name: [d.compute for d in dtype] if isinstance(dtype, list) else dtype.compute
+            for name, dtype in self._dtypes.items()
+        }
+        return wide

@@ -1,1 +1,13 @@
 """The default CPU backend: tile programs to native code through LLVM IR (llvmlite)."""
+
+from __future__ import annotations
+
+from rushlight.backends.llvm.build import build, lower_text
+from rushlight.backends.llvm.caps import find_caps
+from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.store import dump, restore
+from rushlight.compiler.target import Backend
+
+BACKEND = Backend("llvm", find_caps, build, load, lower_text, dump, restore)
+
+__all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]

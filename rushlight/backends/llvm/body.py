@@ -47,6 +47,8 @@ class GridPlan:
 
     instances: tuple[Axis, ...]
     ranges: tuple[Range, ...] | None = None
+    # How many points of the grid an instance is.
+    points: int = 1
 
 
 def lower_grid(ctx: KernelContext, grid: Grid) -> Launch:
@@ -58,8 +60,7 @@ def lower_grid(ctx: KernelContext, grid: Grid) -> Launch:
         for statement in grid.body:
             emit_statement(ctx, statement, env, plan.ranges, placement)
     count = product(axis.extent for axis in plan.instances)
-    total = product(axis.extent for axis in grid.axes)
-    cost = _per_instance(body_cost(grid.body), total, count)
+    cost = body_cost(grid.body) * plan.points
     return Launch(
         symbol=ctx.function.name,
         address=0,
@@ -75,15 +76,6 @@ def grain_of(cost: Index) -> int:
     if isinstance(cost, Expr):
         cost = evaluate(cost, {name: 64 for name in variables(cost)})
     return max(1, GRAIN_COST // max(1, cost))
-
-
-def _per_instance(cost: Index, total: Index, count: Index) -> Index:
-    """The cost of one instance when `total` points of the grid became `count` instances."""
-    if total == count:
-        return cost
-    if isinstance(total, int) and isinstance(count, int):
-        return cost * max(1, total // max(1, count))
-    return cost * MAP_BLOCK
 
 
 def body_cost(body: Sequence[Statement]) -> Index:
@@ -138,7 +130,8 @@ def plan_grid(ctx: KernelContext, grid: Grid) -> GridPlan:
     start = block.var * size
     part = Range(axis, start, minimum(start + size, axis.extent))
     instances = tuple(block if a is axis else a for a in grid.axes)
-    return GridPlan(instances, (part, *ranges_of(statement.axes)))
+    points = min(size, axis.extent) if isinstance(axis.extent, int) else size
+    return GridPlan(instances, (part, *ranges_of(statement.axes)), points)
 
 
 def _column_block(ctx: KernelContext) -> int:

@@ -11,19 +11,12 @@ import llvmlite.ir as ir
 from rushlight.backends.llvm.body import lower_grid
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.context import KernelContext
+from rushlight.backends.llvm.dot import lower_dot_grid
 from rushlight.backends.llvm.jit import Library, compile_text, load_object
+from rushlight.backends.llvm.scatter import lower_scatter_grid
 from rushlight.backends.llvm.types import Launch, LlvmExecutable, Scratch
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import DotGrid, Grid, Program
-
-try:
-    from rushlight.backends.llvm.dot import lower_dot_grid
-except ImportError:
-    lower_dot_grid = None  # type: ignore[assignment]
-try:
-    from rushlight.backends.llvm.scatter import lower_scatter_grid
-except ImportError:
-    lower_scatter_grid = None  # type: ignore[assignment]
 
 ContextFactory = Callable[[str], KernelContext]
 
@@ -59,8 +52,7 @@ def attach(lowered: Sequence[LlvmExecutable], data: bytes) -> list[LlvmExecutabl
 
 def _located(executable: LlvmExecutable, data: bytes, library: Library) -> LlvmExecutable:
     launches = tuple(
-        replace(launch, address=library.addresses[launch.symbol])
-        for launch in executable.launches
+        replace(launch, address=library.addresses[launch.symbol]) for launch in executable.launches
     )
     return replace(executable, launches=launches, object_bytes=data, library=library)
 

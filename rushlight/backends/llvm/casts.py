@@ -35,6 +35,14 @@ def emit_cast(op: Op) -> ir.Value:
     return _resize(b, x, source.kind == "int", kind)
 
 
+def cast_bytes(source: DType, goal: DType) -> int:
+    """The widest value on the way of a cast, besides its ends."""
+    if source.is_floating_point and goal.name == "uint32":
+        return 8
+    half = any(d.is_floating_point and d.itemsize == 2 for d in (source, goal))
+    return 4 if half else 1
+
+
 def emit_bitcast(op: Op) -> ir.Value:
     """The same bits as another dtype; a bool is the byte 0 or 1."""
     b, (x,) = op.b, op.args

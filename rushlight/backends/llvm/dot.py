@@ -3,7 +3,7 @@
 An instance computes a block of mc x nc outputs of one batch element:
 
     for k0 in steps of kc:                     (one step when k is short)
-        pack the a block [mc / rows][kc][rows]                     -> L2
+        pack the a block, panels of `rows` rows                    -> L2
         for each panel of columns:
             pack the b panel [kc][columns]                         -> L1 or L2
             for each panel of rows:
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.batch import fold_shared_batch
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, emit_micro
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
@@ -50,7 +51,7 @@ def lower_dot_grid(
             f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
             "float64 and the integers"
         )
-    ctx = context("")
+    ctx, grid = context(""), fold_shared_batch(grid)
     schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
@@ -89,10 +90,13 @@ class DotEmitter:
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype)
+        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
+        row_step = s.kc + s.lanes if s.along_k_a else 0
+        self.k_room = row_step or s.kc
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, row_step)
         self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
-        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype)
+        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         self.layout = self._layout()
@@ -105,7 +109,7 @@ class DotEmitter:
         def bytes_of(elements: int) -> int:
             return -(-elements * size // ALIGN) * ALIGN
 
-        b = bytes_of(s.mc * s.kc + self.a.slack)
+        b = bytes_of(s.mc * self.k_room + self.a.slack)
         c = b + bytes_of(s.kc * s.columns + self.b.slack)
         return Layout(b, c, c if self.one_step else c + bytes_of(s.mc * s.nc))
 
@@ -147,7 +151,7 @@ class DotEmitter:
         with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
             left = builder.sub(block.m_here, m)
             panel = Panel(
-                self._elements(builder, a_block, builder.mul(m, i64(s.kc))),
+                self._elements(builder, a_block, builder.mul(m, i64(self.k_room))),
                 builder.add(block.m0, m), left, block.k0, block.kc,
             )  # fmt: skip
             self.pack_a.emit(builder, panel, block.env)
@@ -164,7 +168,7 @@ class DotEmitter:
     ) -> None:
         """One call of the micro kernel, and the epilogue when the sums are finished."""
         s, local = self.schedule, self.ctx.args.local
-        a_panel = self._elements(builder, local, builder.mul(m, i64(s.kc)))
+        a_panel = self._elements(builder, local, builder.mul(m, i64(self.k_room)))
         tile = self.tile
         if not self.one_step:
             c_block = self._bytes(builder, local, self.layout.c)

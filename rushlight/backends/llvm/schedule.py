@@ -21,8 +21,7 @@ A_BLOCK_BYTES = 480 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
-# Up to so many rows of a it is faster not to pack b, if b is no longer an expression than this.
-THIN_ROWS = 4
+# With few rows of a it is faster not to pack b, if b is no longer an expression than this.
 THIN_B_COST = 3
 
 
@@ -69,17 +68,19 @@ def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule 
 def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
     """Few rows and a cheap b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
-    if not isinstance(rows, int) or not 1 <= rows <= THIN_ROWS:
+    on_k = along_k(grid.b, grid.n, grid.k)
+    # Along k the code is long: every row is emitted once per lane.
+    most = target.registers // 4 if not on_k else target.registers // 5
+    if not isinstance(rows, int) or not 1 <= rows <= most:
         return None
     access = find_accesses([grid.b], ())
-    on_k = along_k(grid.b, grid.n, grid.k)
     if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
         return None
     lanes = lanes_of(grid.acc_dtype, target)
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
         nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
-    return ThinSchedule(lanes, nc, max(1, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
+    return ThinSchedule(lanes, nc, max(3, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
 
 
 def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:

@@ -1,6 +1,6 @@
 """Contractions with few rows of a (a decoding step): b is read in place, once, and not packed.
 
-An instance computes `nc` columns of all rows. The rows of a are packed first, as [k][rows].
+An instance computes `nc` columns of all rows. The rows of a are packed first.
 
   b straight  for k in steps of `unroll`: sweep over the columns; the sums lie in L1, a vector of
               them takes `unroll` multiply-adds per visit, and b is read in long runs
@@ -12,7 +12,7 @@ Always true: the same chain over ascending k as every other schedule of a contra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
@@ -51,12 +51,13 @@ class ThinEmitter:
         self.rows: int = grid.m.extent  # type: ignore[assignment]
         self.shape = MicroShape(self.rows, 1, s.lanes, dtype)
         a = cast(grid.a, dtype)
-        self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype)
+        step = grid.k.extent + s.lanes if s.along_k_a else None
+        self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype, step)
         self.b = cast(grid.b, dtype)
         self.extents = [*(axis.extent for axis in grid.batch), ceildiv(grid.n.extent, s.nc)]
         # The sums come first: their size is a number, so the rows of a start at a fixed place.
         self.a_offset = self.rows * s.nc
-        elements = self.a_offset + self.rows * grid.k.extent + self.a.slack
+        elements = self.a_offset + self.rows * (step or grid.k.extent) + self.a.slack
         self.local_bytes = elements * dtype.itemsize
 
     def emit(self) -> None:
@@ -90,15 +91,24 @@ class ThinEmitter:
         b = self.ctx.builder
         return self._element(b, self.sums, b.add(b.mul(row, i64(self.schedule.nc)), column))
 
-    def _broadcast(self, k: ir.Value) -> list[ir.Value]:
-        """a[row, k] in all lanes, for every row."""
-        b, size = self.ctx.builder, self.grid.acc_dtype.itemsize
-        result = []
-        for row in range(self.rows):
-            at = b.add(b.mul(k, i64(self.rows)), i64(row))
-            one = b.load(self._element(b, self.packed, at), typ=self.shape.element, align=size)
-            result.append(splat(b, one, self.shape.lanes))
-        return result
+    def _broadcasts(self, k: ir.Value, steps: int) -> Iterator[list[ir.Value]]:
+        """a[row, k + step] in all lanes, for every row, step by step."""
+        b, size, row_step = self.ctx.builder, self.grid.acc_dtype.itemsize, self.a.row_step
+        if row_step is None:
+            start = self._element(b, self.packed, b.mul(k, i64(self.rows)))
+            starts = [self._element(b, start, i64(row)) for row in range(self.rows)]
+        else:
+            step_value = self.ctx.int_expr(b, row_step, {})
+            offsets = [b.add(b.mul(i64(row), step_value), k) for row in range(self.rows)]
+            starts = [self._element(b, self.packed, at) for at in offsets]
+        k_step = self.rows if row_step is None else 1
+        for step in range(steps):
+            rows = []
+            for start in starts:
+                place = self._element(b, start, i64(step * k_step))
+                one = b.load(place, typ=self.shape.element, align=size)
+                rows.append(splat(b, one, self.shape.lanes))
+            yield rows
 
     def _add(
         self, sums: Sequence[ir.Value], a: Sequence[ir.Value], column: ir.Value
@@ -129,7 +139,7 @@ class ThinEmitter:
         ctx, b, s = self.ctx, self.ctx.builder, self.schedule
         size = self.grid.acc_dtype.itemsize
         steps = [b.add(k, i64(number)) for number in range(unroll)]
-        a = [self._broadcast(step) for step in steps]
+        a = list(self._broadcasts(k, unroll))
 
         def body(column: ir.Value, mask: ir.Value | None) -> None:
             places = [self._sum(i64(row), column) for row in range(self.rows)]
@@ -159,13 +169,17 @@ class ThinEmitter:
                 lanes = Lanes(s.lanes, self.grid.k)
                 block = [self._b(env, place, loop.index, lanes) for place in places]
                 sums = loop.carried
-                for number, turned in enumerate(emit_transpose(b, block)):
-                    sums = self._add(sums, self._broadcast(b.add(loop.index, i64(number))), turned)
+                turned = emit_transpose(b, block)
+                for a, column_of_b in zip(
+                    self._broadcasts(loop.index, s.lanes), turned, strict=True
+                ):
+                    sums = self._add(sums, a, column_of_b)
                 loop.set_next(sums)
             mask = lane_mask(b, left, s.lanes)
             with ctx.for_loop(b, whole, k, carried=loop.results) as rest:
                 gathered = self._b(env, n, rest.index, Lanes(s.lanes, self.grid.n, mask))
-                rest.set_next(self._add(rest.carried, self._broadcast(rest.index), gathered))
+                (a,) = self._broadcasts(rest.index, 1)
+                rest.set_next(self._add(rest.carried, a, gathered))
             for row, total in enumerate(rest.results):
                 b.store(total, self._sum(i64(row), column), align=size)
 

@@ -337,7 +337,7 @@ def _contiguous_column(builder: KernelBuilder) -> int | None:
 
 
 def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:
-    """The expression of a value with points (but `computed`) read as if they were in memory."""
+    """The expression of a value; points other than `computed` are read as if from memory."""
 
     def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
         if here.leaf == "buffer" or (here in builder.points and here is not computed):

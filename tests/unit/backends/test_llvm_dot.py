@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import re
 from dataclasses import dataclass, replace
@@ -11,16 +10,30 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from llvm_run import run
+from llvmlite import ir
 
-from rushlight.backends.llvm import build as build_module
-from rushlight.backends.llvm.build import attach, lower
+from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.build import attach, build, lower
 from rushlight.backends.llvm.caps import find_caps, split_target
+from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot import lower_dot_grid
 from rushlight.backends.llvm.jit import assembly_of, compile_text
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.dtypes import bfloat16, bool_, float16, float32, float64, int32, int64, uint8
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program, Store
-from rushlight.ir.scalar import acc, as_index, cast, check_index, const, gt, load, maximum, select
+from rushlight.ir.scalar import (
+    acc,
+    as_index,
+    cast,
+    check_index,
+    const,
+    gt,
+    index,
+    load,
+    maximum,
+    select,
+)
 from rushlight.ir.symint import Var, evaluate
 
 AVX512 = find_caps("", 2)
@@ -54,12 +67,16 @@ def matmul(batch, m, n, k, ta=False, tb=False, dtype=float32, out=None, epilogue
 
 
 def compile_case(case: Case, caps=AVX512, schedule=None):
-    forced = functools.partial(lower_dot_grid, schedule=schedule)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build_module, "lower_dot_grid", forced)
-        module, lowered = lower([case.program], caps)
-    text = str(module)
-    return attach(lowered, compile_text(text, split_target(caps.features), True))[0]
+    module = ir.Module("dot", context=ir.Context())
+    launches, scratch = lower_dot_grid(
+        lambda suffix: KernelContext(module, case.program, caps, f"kernel{suffix}"),
+        case.program,
+        case.grid,
+        caps,
+        schedule,
+    )
+    lowered = LlvmExecutable(case.program, tuple(launches), tuple(scratch))
+    return attach([lowered], compile_text(str(module), split_target(caps.features), True))[0]
 
 
 def inputs(case: Case, sizes=None, seed=0):
@@ -193,6 +210,61 @@ def test_symbolic_sizes_give_the_bits_of_static_ones(shape):
         assert same_bits(got, expected)
 
 
+def shared_weight(batch, heads, m, n, k, a_index) -> Case:
+    """x[s, h, m, k] @ w[k, n] for all s and h."""
+    axes = [Axis(x, e) for x, e in zip("shmnk", (batch, heads, m, n, k), strict=True)]
+    s, h, i, j, p = (axis.var for axis in axes)
+    x, w = Buffer("x", float32, batch * heads * m * k), Buffer("w", float32, k * n)
+    out = Buffer("out", float32, batch * heads * m * n, "out")
+    at = ((s * heads + h) * m + i) * n + j
+    value = acc(float32) + cast(index(h), float32)
+    a = load(x, a_index(s, h, i, p))
+    grid = DotGrid(
+        tuple(axes[:2]), *axes[2:], a, load(w, p * n + j), float32, (Store(out, at, value),)
+    )
+    sizes = tuple(e for e in (batch, heads, m, n, k) if isinstance(e, Var))
+    return Case(Program("shared", (x, w, out), (), sizes, (grid,)), grid)
+
+
+@pytest.mark.parametrize("order", ["shmk", "smhk", "kshm", "mkhs"])
+@pytest.mark.parametrize("m", [1, 6])
+def test_batch_axes_that_b_does_not_use_become_rows(order, m):
+    extents = {"s": 3, "h": 4, "m": m, "k": 19}
+
+    def place(s, h, i, p):
+        at, by_name = 0, {"s": s, "h": h, "m": i, "k": p}
+        for name in order:
+            at = at * extents[name] + by_name[name]
+        return at
+
+    case = shared_weight(3, 4, m, 37, 19, place)
+    arrays = inputs(case)
+    x = arrays[0].reshape([extents[name] for name in order])
+    x = x.transpose([order.index(name) for name in "shmk"])
+    flat = np.ascontiguousarray(x).reshape(-1)
+    plain = matmul(1, 12 * m, 37, 19)
+    expected = result_of(plain, arrays=[flat, arrays[1], arrays[2]]).reshape(3, 4, m, 37)
+    expected = expected + np.arange(4, dtype=np.float32)[:, None, None]
+    for caps in (AVX512, AVX2):
+        assert same_bits(result_of(case, caps, arrays=arrays), expected)
+    folded = fold_shared_batch(case.grid)
+    if order == "shmk":
+        assert not folded.batch and folded.m.extent == 12 * m
+        assert folded.a.meta[1] == folded.m.var * 19 + folded.k.var
+    # Rows and k both with gaps: a stays as it is.
+    assert order != "mkhs" or folded is case.grid
+
+
+def test_symbolic_batches_become_rows():
+    batch, m = Var("B", 1), Var("M", 1)
+    case = shared_weight(batch, 2, m, 5, 7, lambda s, h, i, p: ((s * 2 + h) * m + i) * 7 + p)
+    static = shared_weight(3, 2, 4, 5, 7, lambda s, h, i, p: ((s * 2 + h) * 4 + i) * 7 + p)
+    arrays = inputs(static)
+    got = result_of(case, arrays=arrays, sizes={"B": 3, "M": 4})
+    assert same_bits(got, result_of(static, arrays=arrays))
+    assert not fold_shared_batch(case.grid).batch
+
+
 @pytest.mark.parametrize("split", [2, 3, 7])
 def test_instances_in_any_split_give_equal_bits(split):
     case = matmul(2, 50, 70, 40)
@@ -283,7 +355,7 @@ def test_prologue_and_epilogue_with_views(target, m):
     right = arrays[2].reshape(n, k)[::-1]
     right = np.where(right > 0, right, right * np.float32(0.5)).T
     expected = result_of(matmul(1, m, n, k), arrays=[left.ravel(), right.ravel(), arrays[4]])
-    (executable,) = build_module.build([program], TARGETS[target])
+    (executable,) = build([program], TARGETS[target])
     assert run(executable, arrays) == 0
     assert same_bits(arrays[4], expected)
     with_bias = expected.reshape(m, n) + arrays[3]

@@ -1,0 +1,334 @@
+"""Gradient functions: the tape. One object per recorded call.
+
+A function knows its edges (where the gradient of each input goes), what it saved (registered
+holders, so that a flush keeps or recomputes the value), and in which order it was made.
+Reading a value never changes the tape: saved nodes become memory, the functions stay.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.autograd.graph import (
+    GraphFn, decompose, fit, operand_grads, placeholder, zeros,
+)  # fmt: skip
+from rushlight.autograd.mode import STATE
+from rushlight.autograd.protocol import TENSORS
+from rushlight.ir.node import Node
+from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef
+
+_SEQUENCE = itertools.count()
+Edge = "tuple[GradFn | None, int]"
+SECOND_TIME = (
+    "Trying to backward through the graph a second time (or directly access saved tensors after "
+    "they have already been freed). Saved intermediate values of the graph are freed when you call "
+    ".backward() or autograd.grad(). Specify retain_graph=True if you need to backward through the "
+    "graph a second time or if you need to access saved tensors after calling backward."
+)
+
+
+class GradFn:
+    """Base of all. `likes`: (shape, dtype) of each output; `edges`: one per input."""
+
+    __slots__ = (
+        "edges", "sequence", "likes", "label", "hooks", "retains", "pre_hooks", "post_hooks",
+        "metadata_", "__weakref__",
+    )  # fmt: skip
+
+    def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str = "") -> None:
+        self.edges = tuple(edges)
+        self.likes = tuple(likes)
+        self.label = label
+        self.sequence = next(_SEQUENCE)
+        self.hooks: dict[int, dict] | None = None  # output number -> tensor hooks
+        self.retains: dict[int, Any] | None = None  # output number -> weak tensor
+        self.pre_hooks: dict | None = None
+        self.post_hooks: dict | None = None
+        self.metadata_: dict | None = None
+
+    def name(self) -> str:
+        return self.label or type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple:
+        return tuple(edge if edge is not None else (None, 0) for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict:
+        if self.metadata_ is None:
+            self.metadata_ = {}
+        return self.metadata_
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        if self.post_hooks is None:
+            self.post_hooks = {}
+        return RemovableHandle(self.post_hooks, hook)
+
+    def register_prehook(self, hook: Callable) -> RemovableHandle:
+        if self.pre_hooks is None:
+            self.pre_hooks = {}
+        return RemovableHandle(self.pre_hooks, hook)
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        """Gradients (Tensors or None) of the inputs from those of the outputs."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what was saved (after a backward without retain_graph)."""
+
+
+class RemovableHandle:
+    """`remove()` takes a hook away again."""
+
+    _ids = itertools.count()
+
+    def __init__(self, hooks: dict, hook: Callable) -> None:
+        self.id = next(RemovableHandle._ids)
+        self._hooks = hooks
+        hooks[self.id] = hook
+
+    def remove(self) -> None:
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.remove()
+
+
+class Saved:
+    """One saved value: the node, and the version its tensor had."""
+
+    __slots__ = ("holder", "counter", "version", "output_of", "packed", "unpack")
+
+    def __init__(self, node: Node, counter: Any, output_of: tuple | None) -> None:
+        self.packed = self.unpack = None
+        if STATE.pack_hooks:
+            pack, self.unpack = STATE.pack_hooks[-1]
+            tensor = TENSORS.make(node)
+            self.packed, self.holder = pack(tensor), None
+        else:
+            # A leaf in memory needs no registered holder: nothing is left to compute.
+            self.holder = TENSORS.hold(node) if not node.leaf else _Plain(node)
+        self.counter = counter
+        self.version = counter.version if counter is not None else 0
+        self.output_of = output_of
+
+    def node(self) -> Node:
+        if self.counter is not None and self.counter.version != self.version:
+            raise RuntimeError(self._modified())
+        if self.unpack is not None:
+            return TENSORS.value(self.unpack(self.packed))
+        return self.holder.node
+
+    def _modified(self) -> str:
+        node = self.holder.node if self.holder is not None else TENSORS.value(self.packed)
+        where = ""
+        if self.output_of is not None and self.output_of[0] is not None:
+            fn = self.output_of[0]()
+            where = f", which is output {self.output_of[1]} of {fn.name() if fn else '?'},"
+        return (
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: [{type_name(node)} {list(node.shape)}]{where} is at version "
+            f"{self.counter.version}; expected version {self.version} instead. Hint: enable "
+            "anomaly detection to find the operation that failed to compute its gradient, with "
+            "torch.autograd.set_detect_anomaly(True)."
+        )
+
+
+class _Plain:
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+_TYPE_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool",
+}  # fmt: skip
+
+
+def type_name(value: Any) -> str:
+    """torch.FloatTensor and so on."""
+    return f"torch.{_TYPE_NAMES.get(value.dtype.name, value.dtype.name)}Tensor"
+
+
+class RecordFn(GradFn):
+    """The gradient of one record call."""
+
+    __slots__ = ("record", "attrs", "source_likes", "saved", "saved_out", "targets", "released")
+
+    def __init__(
+        self, record: OpDef, attrs: tuple, source_likes: tuple, edges: Sequence[Any],
+        targets: Sequence[Any], like: Any, label: str,
+    ) -> None:  # fmt: skip
+        super().__init__(edges, (like,), label)
+        self.record, self.attrs, self.source_likes = record, attrs, source_likes
+        self.targets = targets  # (shape, dtype) of each input tensor before promotion
+        self.saved: dict[int, Saved] = {}
+        self.saved_out: Saved | None = None
+        self.released = False
+
+    def _sources(self) -> list[Node]:
+        """Saved nodes, and placeholders where the rule reads no value."""
+        if self.released and (self.saved is None or self.saved_out is None):
+            raise RuntimeError(SECOND_TIME)
+        return [
+            self.saved[i].node() if i in self.saved else placeholder(*like)
+            for i, like in enumerate(self.source_likes)
+        ]
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        if self.released:
+            raise RuntimeError(SECOND_TIME)
+        sources = self._sources()
+        out = self.saved_out.node() if self.saved_out is not None else placeholder(*self.likes[0])
+        g = grads[0]
+        needs = [edge is not None for edge in self.edges]
+        needs += [False] * (len(sources) - len(needs))
+        if create_graph:
+            return self._apply_recorded(g, sources, out, needs)
+        nodes = operand_grads(self.record, self.attrs, sources, out, TENSORS.value(g), needs)
+        return [
+            None if node is None else TENSORS.make(fit(node, *target))
+            for node, target in zip(nodes, self.targets, strict=False)
+        ]
+
+    def _apply_recorded(self, g: Any, sources: list[Node], out: Node, needs: list) -> list[Any]:
+        inputs = [placeholder(*like) for like in self.source_likes]
+        out_in, g_in = placeholder(*self.likes[0]), placeholder(*self.likes[0])
+        found = operand_grads(self.record, self.attrs, inputs, out_in, g_in, needs)
+        found = [
+            None if node is None else fit(node, *target)
+            for node, target in zip(found, self.targets, strict=False)
+        ]
+        graph = GraphFn((*inputs, out_in, g_in), found)
+        edges = [*self.edges, *[None] * (len(sources) - len(self.edges)), (self, 0)]
+        targets = [*self.targets, *self.source_likes[len(self.targets) :], self.likes[0]]
+        return run_graph(
+            graph, [*sources, out, TENSORS.value(g)], [*edges, TENSORS.edge(g)],
+            [*targets, self.likes[0]], f"{self.name()}Backward0".replace("Backward0Backward0", "BackwardBackward0"),
+        )  # fmt: skip
+
+    def release(self) -> None:
+        if self.saved or self.saved_out is not None:
+            self.saved, self.saved_out, self.released = {}, None, True
+
+
+def run_graph(
+    graph: GraphFn, nodes: list[Node], edges: list[Any], targets: list[Any], label: str
+) -> list[Any]:
+    """Apply a GraphFn as one recorded multi-output op; gives Tensors."""
+    outputs = graph.instantiate(nodes)
+    tensors = [None if node is None else TENSORS.make(node) for node in outputs]
+    used = {id(node) for node in graph.order}
+    edges = [e if id(p) in used else None for e, p in zip(edges, graph.inputs, strict=True)]
+    if STATE.grad and any(edge is not None for edge in edges):
+        likes = [(n.shape, n.dtype) for n in outputs if n is not None]
+        fn = GraphGradFn(graph, nodes, edges, targets, likes, label)
+        present = [t for t in tensors if t is not None]
+        for position, tensor in enumerate(present):
+            TENSORS.attach(tensor, fn, position)
+    return tensors
+
+
+class GraphGradFn(GradFn):
+    """The gradient of a GraphFn (a recorded gradient rule): how double backward works."""
+
+    __slots__ = ("graph", "saved", "targets")
+
+    def __init__(
+        self, graph: GraphFn, nodes: list[Node], edges: list[Any], targets: list[Any],
+        likes: list[Any], label: str,
+    ) -> None:  # fmt: skip
+        super().__init__(edges, likes, label)
+        self.graph, self.targets = graph, targets
+        used = {id(node) for node in graph.order}
+        self.saved: list[Any] | None = [
+            (TENSORS.hold(n) if not n.leaf else _Plain(n)) if id(p) in used else None
+            for n, p in zip(nodes, graph.inputs, strict=True)
+        ]
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        if self.saved is None:
+            raise RuntimeError(SECOND_TIME)
+        needs = tuple(edge is not None for edge in self.edges)
+        backward = self.graph.vjp(needs)
+        nodes = [
+            placeholder(p.shape, p.dtype) if s is None else s.node
+            for s, p in zip(self.saved, self.graph.inputs, strict=True)
+        ]
+        given = [
+            zeros(*like) if g is None else TENSORS.value(g)
+            for g, like in zip(grads, self.likes, strict=True)
+        ]
+        if not create_graph:
+            found = backward.instantiate([*nodes, *given])
+            return [
+                None if node is None else TENSORS.make(fit(node, *target))
+                for node, target in zip(found, self.targets, strict=True)
+            ]
+        edges = [*self.edges, *[None if g is None else TENSORS.edge(g) for g in grads]]
+        targets = [*self.targets, *self.likes]
+        found = run_graph(backward, [*nodes, *given], edges, targets, self.name())
+        return [_cast_like(t, target) for t, target in zip(found, self.targets, strict=True)]
+
+    def release(self) -> None:
+        self.saved = None
+
+
+def _cast_like(tensor: Any, target: Any) -> Any:
+    if tensor is None or tensor.dtype is target[1]:
+        return tensor
+    return tensor.to(target[1])
+
+
+class AccumulateGrad(GradFn):
+    """The end of the tape at a leaf: adds to its `.grad`."""
+
+    __slots__ = ("variable",)
+
+    def __init__(self, variable: Any) -> None:
+        super().__init__((), ((variable._shape, variable.dtype),), "torch::autograd::AccumulateGrad")
+        self.variable = variable
+        self.sequence = 1 << 62  # before everything else that is ready
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        if grads[0] is not None:
+            TENSORS.accumulate(self.variable, grads[0])
+        return ()
+
+
+class ErrorFn(GradFn):
+    """An output whose gradient must not be asked for."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str, message: str) -> None:
+        super().__init__(edges, likes, label)
+        self.message = message
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        raise RuntimeError(self.message)
+
+
+def weak(fn: GradFn) -> Any:
+    return weakref.ref(fn)
+
+
+__all__ = [
+    "AccumulateGrad", "ErrorFn", "FROM_DECOMPOSITION", "GradFn", "GraphGradFn", "RecordFn",
+    "RemovableHandle", "Saved", "decompose", "run_graph", "type_name", "weak",
+]  # fmt: skip

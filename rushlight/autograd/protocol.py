@@ -1,0 +1,37 @@
+"""What autograd needs from the Tensor class, which plugs itself in (autograd never imports it).
+
+make(node)             a new Tensor without history
+value(tensor)          its current Node
+attach(tensor, fn, nr) make the tensor output `nr` of a gradient function
+hold(node)             a registered holder (`.node`) of a value that backward will read
+accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does
+finish()               compute what is pending (the end of backward is a flush point)
+edge(tensor)           (gradient function, output number) or None when no gradient is needed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.ir.node import Node
+
+
+@dataclass(slots=True)
+class Protocol:
+    make: Callable[[Node], Any]
+    value: Callable[[Any], Node]
+    attach: Callable[[Any, Any, int], Any]
+    hold: Callable[[Node], Any]
+    accumulate: Callable[[Any, Any], None]
+    edge: Callable[[Any], Any]
+    is_tensor: Callable[[Any], bool]
+    finish: Callable[[], None]
+
+
+def _missing(*_: Any) -> Any:
+    raise RuntimeError("autograd is used before rushlight.tensors has registered its Tensor class")
+
+
+TENSORS = Protocol(*[_missing] * 8)

@@ -1,0 +1,84 @@
+"""Device objects. Only "cpu" holds tensors; the name of any other known device is an error that
+says so when a tensor is asked for, as in a PyTorch built for the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+KNOWN = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga",
+    "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)  # fmt: skip
+
+
+class device:
+    """torch.device("cpu"), torch.device("cuda", 1), torch.device("cuda:1")."""
+
+    __slots__ = ("type", "index")
+    type: str
+    index: int | None
+
+    def __new__(cls, type: Any = None, index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        if isinstance(type, int):
+            type, index = "cuda", type
+        name, _, number = str(type).partition(":")
+        if number:
+            if not number.isdigit():
+                raise RuntimeError(f"Invalid device string: '{type}'")
+            if index is not None:
+                raise RuntimeError(
+                    f"type (string) must not include an index because index was passed explicitly: "
+                    f"{type}"
+                )
+            index = int(number)
+        if name not in KNOWN:
+            raise RuntimeError(
+                f"Expected one of {', '.join(KNOWN)} device type at start of device string: {name}"
+            )
+        self = object.__new__(cls)
+        object.__setattr__(self, "type", name)
+        object.__setattr__(self, "index", index)
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, device) and (self.type, self.index) == (other.type, other.index)
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __repr__(self) -> str:
+        index = "" if self.index is None else f", index={self.index}"
+        return f"device(type='{self.type}'{index})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple:
+        return (device, (self.type, self.index))
+
+    def __enter__(self) -> device:
+        require_cpu(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+
+CPU = device("cpu")
+
+
+def require_cpu(wanted: Any) -> device:
+    """The CPU device for None, "cpu", "cpu:0"; otherwise the error of a CPU build."""
+    if wanted is None or wanted is CPU:
+        return CPU
+    found = device(wanted)
+    if found.type == "cpu":
+        return CPU
+    if found.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    raise RuntimeError(f"device '{found}' is not available: Rushlight runs on 'cpu' here")

@@ -1,0 +1,176 @@
+"""Softmax, log_softmax and the public cumulative ops (one dim, the shape stays)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.dtypes import int64
+from rushlight.ir.opdef import Arg, Dim
+from rushlight.ops import reference as ref
+from rushlight.ops.binary import le
+from rushlight.ops.build import iota_along, keep, to_dtype
+from rushlight.ops.composite import composite
+from rushlight.ops.meta import Meta
+from rushlight.ops.movement import flip, permute, reshape
+from rushlight.ops.reduce import (
+    reduce_max,
+    reduce_sum,
+    scan_prod,
+    scan_sum,
+)
+from rushlight.ops.reductions import logsumexp_decompose, whole_sum_dtype
+from rushlight.ops.rules import float_dtype, operand_shape
+from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
+from rushlight.ops.select import where
+from rushlight.ops.unary import exp, log
+
+INPUTS = (Arg("input"), Dim("dim"))
+ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out of range"),)
+
+
+def samples(rng: Rng) -> list[Sample]:
+    return [
+        *over_dim()(rng),
+        Sample((array(rng),), {"dim": 0}),
+        Sample((array(rng, 0, 2),), {"dim": 1}),
+    ]
+
+
+def at_least_1d(rule: Callable) -> Callable:
+    """Let a rule over `dim` see a 0-dim operand as one of one element."""
+
+    def decompose(input: Any, dim: int) -> Any:  # noqa: A002
+        if input.ndim:
+            return rule(input, dim)
+        return reshape(rule(reshape(input, (1,)), 0), ())
+
+    return decompose
+
+
+def over_last(x: Any, dim: int, reduce: Callable) -> Any:
+    """Reduce one dim and keep it."""
+    return keep(reduce(x, (dim,)), x.shape, (dim,))
+
+
+def softmax_rule(x: Any, dim: int) -> Any:
+    e = exp(x - over_last(x, dim, reduce_max))
+    return e / over_last(e, dim, reduce_sum)
+
+
+def log_softmax_rule(x: Any, dim: int) -> Any:
+    off = x - over_last(x, dim, reduce_max)
+    return off - log(over_last(exp(off), dim, reduce_sum))
+
+
+def _sum_over(x: Any, dim: int) -> Any:
+    return at_least_1d(lambda y, d: over_last(y, d, reduce_sum))(x, dim)
+
+
+def softmax_grad(g: Any, out: Any, dim: int, meta: Meta) -> tuple:
+    return (out * (g - _sum_over(g * out, dim)),)
+
+
+def log_softmax_grad(g: Any, out: Any, dim: int, meta: Meta) -> tuple:
+    return (g - exp(out) * _sum_over(g, dim),)
+
+
+softmax = composite(
+    "softmax",
+    "Exponentials over their sum along dim.",
+    INPUTS,
+    at_least_1d(softmax_rule),
+    lambda input, dim: ref.softmax(input, dim),
+    softmax_grad,
+    shape=operand_shape,
+    torch=("torch.softmax", "Tensor.softmax", "nn.functional.softmax"),
+    promote="float",
+    samples=samples,
+    error_samples=ERRORS,
+)
+log_softmax = composite(
+    "log_softmax",
+    "The logarithm of softmax.",
+    INPUTS,
+    at_least_1d(log_softmax_rule),
+    lambda input, dim: ref.log_softmax(input, dim),
+    log_softmax_grad,
+    shape=operand_shape,
+    torch=("torch.log_softmax", "Tensor.log_softmax", "nn.functional.log_softmax"),
+    promote="float",
+    samples=samples,
+    error_samples=ERRORS,
+)
+
+
+def _whole(rule: Callable) -> Callable:
+    """Whole numbers and bools are accumulated as int64."""
+
+    def decompose(x: Any, dim: int) -> Any:
+        return rule(to_dtype(x, int64) if x.dtype.is_integral else x, dim)
+
+    return at_least_1d(decompose)
+
+
+def _numpy_along(function: Callable) -> Callable:
+    return lambda input, dim: function(input, axis=dim) if input.ndim else input  # noqa: A002
+
+
+def cumsum_grad(g: Any, dim: int, meta: Meta) -> tuple:
+    if not meta.shape("input"):
+        return (g,)
+    return (flip(scan_sum(flip(g, (dim,)), dim), (dim,)),)
+
+
+cumsum = composite(
+    "cumsum",
+    "Running sums along dim; whole numbers become int64.",
+    INPUTS,
+    _whole(scan_sum),
+    _numpy_along(np.cumsum),
+    cumsum_grad,
+    shape=operand_shape,
+    dtype=whole_sum_dtype,
+    torch=("torch.cumsum", "Tensor.cumsum", "Tensor.cumsum_"),
+    samples=samples,
+    error_samples=ERRORS,
+)
+cumprod = composite(
+    "cumprod",
+    "Running products along dim; whole numbers become int64.",
+    INPUTS,
+    _whole(scan_prod),
+    _numpy_along(np.cumprod),
+    shape=operand_shape,
+    dtype=whole_sum_dtype,
+    torch=("torch.cumprod", "Tensor.cumprod", "Tensor.cumprod_"),
+    samples=samples,
+    error_samples=ERRORS,
+)
+
+
+def logcumsumexp_rule(x: Any, dim: int) -> Any:
+    """Each element's logsumexp over those up to it: n * n work, but exact for any range."""
+    ndim, size = x.ndim, x.shape[dim]
+    lines = permute(x, (*(i for i in range(ndim) if i != dim), dim))
+    rows = reshape(lines, (*lines.shape[:-1], 1, size))
+    before = le(iota_along(2, 1, size), iota_along(2, 0, size))
+    rows = where(before, rows, float("-inf"))
+    result = logsumexp_decompose(rows, (ndim,))
+    return permute(result, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
+
+
+logcumsumexp = composite(
+    "logcumsumexp",
+    "log of the running sums of exponentials along dim.",
+    INPUTS,
+    at_least_1d(logcumsumexp_rule),
+    _numpy_along(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    shape=operand_shape,
+    dtype=float_dtype,
+    torch=("torch.logcumsumexp", "Tensor.logcumsumexp"),
+    samples=samples,
+    error_samples=ERRORS,
+)

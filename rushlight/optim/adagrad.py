@@ -1,0 +1,86 @@
+"""Adagrad (Duchi, Hazan and Singer 2011)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import rushlight as torch
+from rushlight.optim.grouped import (
+    Group,
+    GroupedOptimizer,
+    State,
+    check_fused,
+    check_lr,
+    check_not_negative,
+    decayed_grad,
+    descend,
+)
+from rushlight.optim.optimizer import Params
+
+
+class Adagrad(GroupedOptimizer):
+    """Steps of the gradient divided by the root of the sum of all its squares so far.
+
+    Example:
+        >>> weight = torch.ones(1, requires_grad=True)
+        >>> optimizer = Adagrad([weight], lr=0.1)
+        >>> weight.sum().backward()
+        >>> optimizer.step()
+        >>> weight.detach()
+        tensor([0.9000])
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float | torch.Tensor = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check_lr(lr)
+        check_not_negative(
+            {
+                "lr_decay value": lr_decay,
+                "weight_decay value": weight_decay,
+                "initial_accumulator_value value": initial_accumulator_value,
+                "epsilon value": eps,
+            }
+        )
+        defaults: dict[str, Any] = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "foreach": foreach,
+            "maximize": maximize,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+        check_fused(fused, differentiable)
+        for group in self.param_groups:  # PyTorch's Adagrad has its state from the start
+            self._start_states(group["params"], group)
+
+    def _first_state(self, param: torch.Tensor, group: Group) -> State:
+        start = group["initial_accumulator_value"]
+        return {"sum": torch.full_like(param.detach(), start)}
+
+    def _update(self, params: list[torch.Tensor], group: Group) -> None:
+        lr, lr_decay = group["lr"], group["lr_decay"]
+
+        def decayed_lr(step: torch.Tensor) -> Any:
+            return lr if lr_decay == 0 else lr / (1 + (step - 1) * lr_decay)
+
+        self._advance(params, group)
+        for param, rate in zip(params, self._per_step(params, decayed_lr), strict=True):
+            grad = decayed_grad(param, group)
+            total = self.state[param]["sum"].addcmul_(grad, grad, value=1)
+            descend(param, grad / (total.sqrt() + group["eps"]), rate)

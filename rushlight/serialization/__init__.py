@@ -1,0 +1,7 @@
+"""Saving and loading without pickle: `torch.save`, `torch.load` and safetensors files."""
+
+from rushlight.serialization import safetensors
+from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization.save_load import load, save
+
+__all__ = ["CorruptFileError", "UnsupportedObjectError", "load", "safetensors", "save"]

@@ -1,0 +1,11 @@
+"""What goes wrong when a file is read or written."""
+
+from __future__ import annotations
+
+
+class CorruptFileError(RuntimeError):
+    """The file is damaged, cut, or not in the format; the message names the place."""
+
+
+class UnsupportedObjectError(TypeError):
+    """The object to save contains something that this format does not hold."""

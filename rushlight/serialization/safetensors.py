@@ -1,0 +1,184 @@
+"""Read and write safetensors files natively, with a checksum for every tensor.
+
+The files are valid for every other reader of the format; the checksums are metadata. Files of
+other tools, which have none, are read with all checks but those.
+
+Format: https://github.com/huggingface/safetensors (README, "Format").
+Not supported: dtypes smaller than one byte.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import mmap as memory_map
+import os
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import rushlight as torch
+from rushlight.serialization.atomic_file import replace_file
+from rushlight.serialization.dtype_names import (
+    STORAGES,
+    bytes_to_tensor,
+    name_of_dtype,
+    tensor_to_bytes,
+)
+from rushlight.serialization.errors import CorruptFileError
+from rushlight.serialization.header import (
+    ALIGNMENT_BYTES,
+    CRC_TENSORS,
+    MAX_HEADER_BYTES,
+    METADATA,
+    OWN_PREFIX,
+    Entry,
+    build_header,
+    crc_text,
+    parse_header,
+)
+
+LENGTH_BYTES = 8
+PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+Path = str | os.PathLike[str]
+
+
+def lay_out(tensors: Mapping[str, torch.Tensor]) -> list[Entry]:
+    """Give each tensor its place: wide dtypes first, so that every tensor is aligned."""
+    names = {name: name_of_dtype(tensor.dtype) for name, tensor in tensors.items()}
+    order = sorted(tensors, key=lambda name: (-STORAGES[names[name]].size_bytes, name))
+    entries = []
+    start = 0
+    for name in order:
+        if not isinstance(name, str) or name == METADATA:
+            raise ValueError(f"{name!r} cannot be the name of a tensor")
+        end = start + tensors[name].numel() * STORAGES[names[name]].size_bytes
+        entries.append(Entry(name, names[name], tuple(tensors[name].shape), start, end))
+        start = end
+    return entries
+
+
+def write_tensors(
+    file: BinaryIO, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+) -> None:
+    """Write a whole file. Each tensor is turned into bytes twice, never all at once in memory."""
+    entries = lay_out(tensors)
+    checksums = {entry.name: crc_text(tensor_to_bytes(tensors[entry.name])) for entry in entries}
+    own = {CRC_TENSORS: json.dumps(checksums, separators=(",", ":"))}
+    header = build_header(entries, {**metadata, **own})
+    file.write(len(header).to_bytes(LENGTH_BYTES, "little"))
+    file.write(header)
+    for entry in entries:
+        file.write(tensor_to_bytes(tensors[entry.name]))
+
+
+class Source:
+    """The bytes of a file from the current position on, read piece by piece or mapped."""
+
+    def __init__(self, file: BinaryIO, is_mapped: bool = False) -> None:
+        """Find out how many bytes there are."""
+        if not file.seekable():
+            file = io.BytesIO(file.read())
+        self.file = file
+        self.position = file.tell()
+        self.size_bytes = file.seek(0, os.SEEK_END) - self.position
+        file.seek(self.position)
+        self.map: memoryview | None = None
+        if is_mapped and self.size_bytes > 0:
+            # Private pages: the tensors may be written to, the file stays as it is.
+            private = memory_map.mmap(file.fileno(), 0, access=memory_map.ACCESS_COPY)
+            self.map = memoryview(private)
+
+    def take(self, count: int) -> bytearray | memoryview:
+        """Return the next bytes in memory that the caller may write to."""
+        if self.map is not None:
+            start = self.position
+            self.position += count
+            piece = self.map[start : start + count]
+            return piece if start % ALIGNMENT_BYTES == 0 else bytearray(piece)
+        buffer = bytearray(count)
+        view = memoryview(buffer)
+        filled = 0
+        while filled < count:
+            got = self.file.readinto(view[filled:])
+            if not got:
+                raise CorruptFileError(f"the file ends {count - filled} bytes too early")
+            filled += got
+        return buffer
+
+
+def read_tensors(source: Source) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read a whole file; every check is done before its tensor is handed out."""
+    if source.size_bytes < LENGTH_BYTES:
+        raise CorruptFileError(f"the file has {source.size_bytes} bytes, too few for a header")
+    start = bytes(source.take(LENGTH_BYTES))
+    header_bytes = int.from_bytes(start, "little")
+    data_bytes = source.size_bytes - LENGTH_BYTES - header_bytes
+    if header_bytes > MAX_HEADER_BYTES or data_bytes < 0:
+        if start.startswith(PICKLE_STARTS):
+            raise CorruptFileError(
+                "this is a file of pickled objects, which can run code when it is read; only "
+                "safetensors files are loaded"
+            )
+        raise CorruptFileError(
+            f"the header says it has {header_bytes} bytes; the file has {source.size_bytes} and "
+            f"{MAX_HEADER_BYTES} are allowed"
+        )
+    entries, metadata = parse_header(bytes(source.take(header_bytes)), data_bytes)
+    checksums = parse_checksums(metadata, entries)
+    tensors = {}
+    for entry in entries:
+        buffer = source.take(entry.end - entry.start)
+        if checksums is not None and crc_text(buffer) != checksums[entry.name]:
+            raise CorruptFileError(f"tensor '{entry.name}' does not match its checksum")
+        tensors[entry.name] = bytes_to_tensor(buffer, entry.dtype_name, entry.shape)
+    return tensors, metadata
+
+
+def parse_checksums(metadata: dict[str, str], entries: list[Entry]) -> dict[str, str] | None:
+    """Return the checksum of each tensor, or None for a file of another tool."""
+    if CRC_TENSORS not in metadata:
+        return None
+    checksums = json.loads(metadata[CRC_TENSORS])
+    if not isinstance(checksums, dict) or set(checksums) != {entry.name for entry in entries}:
+        raise CorruptFileError("the checksums name other tensors than the header")
+    return checksums
+
+
+def open_and_read(path: Path, is_mapped: bool) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read a file by name; messages then name the file too."""
+    with open(path, "rb") as file:
+        try:
+            return read_tensors(Source(file, is_mapped))
+        except CorruptFileError as error:
+            raise CorruptFileError(f"{os.fspath(path)}: {error}") from error
+
+
+def user_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Leave out what this package wrote for itself."""
+    return {key: value for key, value in metadata.items() if not key.startswith(OWN_PREFIX)}
+
+
+def save_file(
+    tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write named tensors to a file, which is replaced as a whole or not at all.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_file({"weight": torch.ones(2)}, folder + "/model.safetensors")
+        ...     load_file(folder + "/model.safetensors")
+        {'weight': tensor([1., 1.])}
+    """
+    replace_file(filename, lambda file: write_tensors(file, tensors, metadata or {}))
+
+
+def load_file(filename: Path, device: Any = "cpu") -> dict[str, torch.Tensor]:
+    """Read the named tensors of a file."""
+    tensors, _ = open_and_read(filename, is_mapped=False)
+    return {name: tensor.to(device) for name, tensor in tensors.items()}
+
+
+def load_metadata(filename: Path) -> dict[str, str]:
+    """Read the metadata that `save_file` was given."""
+    return user_metadata(open_and_read(filename, is_mapped=True)[1])

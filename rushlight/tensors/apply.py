@@ -1,0 +1,338 @@
+"""From a public call to a recorded node: promotion, numbers as inputs, the node, the tape.
+
+In: a record and its arguments (Tensors, Python numbers, attributes). Out: a Tensor whose value is
+pending. Python numbers become `scalar` leaves: inputs of a program, never constants of its kernels.
+What the record's rules say about (attributes, shapes, dtypes) is kept per record, so a repeated
+call runs no rule.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from rushlight import ops
+from rushlight.autograd.mode import STATE
+from rushlight.autograd.node import RecordFn, Saved
+from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.realize import flush
+from rushlight.ir.node import Node, make_node, scalar_node
+from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
+from rushlight.tensors.storage import EAGER
+from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+
+CACHE_LIMIT = 4096
+REQUIRED = inspect.Parameter.empty
+
+
+class Defaults:
+    """The dtype of Python floats (torch.set_default_dtype)."""
+
+    dtype: DType = float32
+
+
+class Plan:
+    """What `apply` wants to know of a record, looked up once."""
+
+    def __init__(self, record: OpDef) -> None:
+        self.record = record
+        self.params = record.params
+        self.count = len(record.params)
+        self.kinds = tuple(
+            "variadic" if p.variadic else p.kind if p.kind in ("tensor", "value") else "attr"
+            for p in record.params
+        )
+        self.simple = all(kind == "tensor" and not p.optional
+                          for kind, p in zip(self.kinds, record.params, strict=True))  # fmt: skip
+        self.names = tuple(p.name for p in record.params)
+        self.has_offsets = any(p.kind in ("offset", "offsets") for p in record.params)
+        self.has_optional = any(p.optional for p in record.params)
+        self.cache: dict[Any, tuple] = {}
+        all_saved = record.grad is FROM_DECOMPOSITION
+        self.reads = frozenset(self.names if all_saved else record.reads)
+        self.reads_out = "out" in record.reads
+        self.label = label_of(record.name)
+        self.promotes = record.promote != "none" and record.kind in ("elementwise", "composite")
+        self.apart = bool(NOT_PROMOTED.intersection(self.names))
+        self.tracks = not isinstance(record.grad, NotDifferentiable)
+
+    def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
+        """Positional and keyword arguments in the order of params."""
+        if len(args) > self.count:
+            raise TypeError(
+                f"{self.record.name}() takes {self.count} arguments, {len(args)} given"
+            )
+        filled = list(args)
+        used = 0
+        for param in self.params[len(args) :]:
+            if param.name in kwargs:
+                filled.append(kwargs[param.name])
+                used += 1
+            elif param.default is not REQUIRED:
+                filled.append(param.default)
+            else:
+                raise TypeError(f"{self.record.name}() missing argument '{param.name}'")
+        if used != len(kwargs):
+            wrong = next(name for name in kwargs if name not in self.names[len(args) :])
+            raise TypeError(f"{self.record.name}() got an unexpected keyword argument '{wrong}'")
+        return tuple(filled)
+
+
+def label_of(name: str) -> str:
+    """mul -> MulBackward0."""
+    return "".join(part.capitalize() for part in name.strip("_").split("_")) + "Backward0"
+
+
+PLANS: dict[str, Plan] = {}
+NUMBERS = frozenset((int, float, bool))
+# Operands that keep their own dtype beside the promoted ones.
+NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
+
+
+def plan_of(record: OpDef) -> Plan:
+    plan = PLANS.get(record.name)
+    if plan is None:
+        plan = PLANS[record.name] = Plan(record)
+    return plan
+
+
+def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = "") -> Any:
+    """Record one call."""
+    plan = PLANS.get(record.name) or plan_of(record)
+    if kwargs or len(args) != plan.count:
+        args = plan.fill(args, kwargs or {})
+    if plan.simple:
+        operands: Sequence[Any] = args
+        owners: Sequence[str] = plan.names
+        values: Sequence[Node] = ()
+        attrs: tuple = ()
+    else:
+        operands, owners, values, attrs = _split(plan, args)
+    if plan.apart:
+        src = _nodes_apart(record, plan, operands, owners)
+    else:
+        dtype = common_dtype(record, operands) if plan.promotes else None
+        src = [
+            _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            else arg._value() if dtype is None or arg._dtype is dtype
+            else ops.cast.node(arg._value(), dtype)
+            for arg in operands
+        ]  # fmt: skip
+    src.extend(values)
+    likes = tuple([(n.shape, n.dtype) for n in src])
+    found = None
+    if record.check is None and not plan.has_offsets:
+        try:
+            found = plan.cache.get((attrs, likes))
+        except TypeError:  # an unhashable attribute (a list): bound and normalised below
+            pass
+    if found is None:
+        found = _derive(plan, args, owners, src, attrs, likes)
+    node = make_node(record, tuple(src), *found)
+    out = new_tensor(node)
+    if STATE.grad and plan.tracks and node.dtype.kind == "float":
+        _track(plan, out, operands, owners, src, likes, found[0], label)
+    if EAGER.wanted:
+        EAGER.wanted = False
+        flush((node,))
+    return out
+
+
+def _nodes_apart(
+    record: OpDef, plan: Plan, operands: Sequence[Any], owners: Sequence[str]
+) -> list[Node]:
+    """Nodes of the operands when masks or indices are among them."""
+    joined = [a for a, name in zip(operands, owners, strict=False) if name not in NOT_PROMOTED]
+    dtype = common_dtype(record, joined) if plan.promotes else None
+    src = []
+    for arg, name in zip(operands, owners, strict=False):
+        if not isinstance(arg, Tensor):
+            src.append(_number(arg, dtype, operands))
+        elif name in NOT_PROMOTED or dtype is None or arg._dtype is dtype:
+            src.append(arg._value())
+        else:
+            src.append(ops.cast.node(arg._value(), dtype))
+    return src
+
+
+def _split(plan: Plan, args: tuple) -> tuple[list[Any], list[str], list[Node], tuple]:
+    operands: list[Any] = []
+    owners: list[str] = []
+    values: list[Node] = []
+    attrs: list[Any] = []
+    for kind, name, arg in zip(plan.kinds, plan.names, args, strict=True):
+        if kind == "tensor":
+            if arg is not None:
+                operands.append(arg)
+                owners.append(name)
+        elif kind == "attr":
+            attrs.append(arg if arg.__class__ is not list else tuple(arg))
+        elif kind == "value":
+            values.append(_value(arg))
+            owners.append(name)
+        else:
+            operands.extend(arg)
+            owners.extend([name] * len(arg))
+    if plan.has_optional:
+        attrs.append(tuple(owners))
+    return operands, owners, values, tuple(attrs)
+
+
+def _value(arg: Any) -> Node:
+    if isinstance(arg, Tensor):
+        return arg._value()
+    if isinstance(arg, Node):
+        return arg
+    kind = bool_ if arg.__class__ is bool else int64 if isinstance(arg, int) else float64
+    return scalar_node(arg, kind)
+
+
+def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
+    if isinstance(arg, Node):
+        return arg
+    if dtype is None:
+        dtype = next(t._dtype for t in operands if isinstance(t, Tensor))
+    if arg.__class__ not in NUMBERS:
+        arg = _python_number(arg)
+    if dtype.kind == "float":
+        arg = float(arg)
+    elif dtype.kind == "bool":
+        arg = bool(arg)
+    else:
+        arg = int(arg)
+    return scalar_node(arg, dtype)
+
+
+def _python_number(arg: Any) -> Any:
+    """numpy numbers and the like."""
+    if hasattr(arg, "item"):
+        return arg.item()
+    if hasattr(arg, "__index__"):
+        return arg.__index__()
+    if hasattr(arg, "__float__") and not isinstance(arg, str):
+        return float(arg)
+    raise TypeError(f"expected a Tensor or a number, got {type(arg).__name__}")
+
+
+def common_dtype(record: OpDef, operands: Sequence[Any]) -> DType:
+    """PyTorch's promotion; `float` records give integers the default dtype."""
+    first = operands[0]
+    if isinstance(first, Tensor):
+        dtype = first._dtype
+        for arg in operands:
+            if not (isinstance(arg, Tensor) and arg._dtype is dtype):
+                dtype = result_type(operands)
+                break
+    else:
+        dtype = result_type(operands)
+    if record.promote == "float" and dtype.kind != "float":
+        return Defaults.dtype
+    return dtype
+
+
+def result_type(operands: Sequence[Any]) -> DType:
+    """Tensors with dimensions count first, then 0-dim tensors, then Python numbers."""
+    dims = zero = number = None
+    for arg in operands:
+        if isinstance(arg, Tensor):
+            if arg._shape:
+                dims = arg._dtype if dims is None else promote_types(dims, arg._dtype)
+            else:
+                zero = arg._dtype if zero is None else promote_types(zero, arg._dtype)
+        else:
+            kind = _number_dtype(arg)
+            number = kind if number is None else promote_types(number, kind)
+    result = dims
+    for weaker in (zero, number):
+        if weaker is None:
+            continue
+        if result is None:
+            result = weaker
+        elif _category(weaker) > _category(result):
+            # A float that meets integers takes the default dtype when it is a Python number.
+            result = weaker
+    assert result is not None
+    return result
+
+
+def _category(dtype: DType) -> int:
+    return {"bool": 0, "uint": 1, "int": 1, "float": 2}.get(dtype.kind, 3)
+
+
+def _number_dtype(arg: Any) -> DType:
+    if isinstance(arg, Node):
+        return arg.dtype
+    if arg.__class__ not in NUMBERS:
+        arg = _python_number(arg)
+    if arg.__class__ is bool:
+        return bool_
+    return int64 if isinstance(arg, int) else Defaults.dtype
+
+
+def _derive(
+    plan: Plan, args: tuple, owners: Sequence[str], src: list[Node], attrs: tuple, likes: tuple
+) -> tuple:
+    """Run the record's rules once for these shapes, dtypes and attributes."""
+    record = plan.record
+    bound: list[Any] = []
+    position = 0
+    tensors = sum(1 for name in owners) - sum(kind == "value" for kind in plan.kinds)
+    at_value = tensors
+    for kind, arg in zip(plan.kinds, args, strict=True):
+        if kind == "attr" or (kind == "tensor" and arg is None):
+            bound.append(arg)
+        elif kind == "value":
+            bound.append(src[at_value])
+            at_value += 1
+        elif kind == "variadic":
+            bound.append(src[position : position + len(arg)])
+            position += len(arg)
+        else:
+            bound.append(src[position])
+            position += 1
+    call = record.bind(*bound)
+    if record.check is not None:
+        record.check(call)
+    found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
+    if record.check is None and not plan.has_offsets:
+        if len(plan.cache) > CACHE_LIMIT:
+            plan.cache.clear()
+        try:
+            plan.cache[(attrs, likes)] = found
+        except TypeError:
+            pass
+    return found
+
+
+def _track(
+    plan: Plan, out: Tensor, operands: Sequence[Any], owners: Sequence[str], src: list[Node],
+    likes: tuple, attrs: tuple, label: str,
+) -> None:  # fmt: skip
+    """Put the call on the tape when an operand needs a gradient."""
+    edges = [
+        edge_of(arg) if isinstance(arg, Tensor) and arg._dtype.kind == "float" else None
+        for arg in operands
+    ]
+    if not any(edges):
+        return
+    targets = [
+        (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
+        for arg, like in zip(operands, likes, strict=False)
+    ]
+    fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
+    reads = plan.reads
+    for i, name in enumerate(owners):
+        if name in reads:
+            arg = operands[i] if i < len(operands) else None
+            if isinstance(arg, Tensor):
+                fn.saved[i] = Saved(src[i], arg._counter, arg._output_of())
+            else:
+                fn.saved[i] = Saved(src[i], None, None)
+    out._grad = Grad(fn)
+    if plan.reads_out:
+        fn.saved_out = Saved(out._storage.node, out._counter, out._output_of())
+
+
+def likes_of(tensor: Tensor) -> tuple:
+    return (tensor._shape, tensor._dtype)

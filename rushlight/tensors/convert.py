@@ -1,0 +1,238 @@
+"""Dtype and device moves, copies, pickling."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.base.devices import device as Device
+from rushlight.base.devices import require_cpu
+from rushlight.base.dtypes import (
+    DType, bfloat16, bool_, find_dtype, float16, float32, float64, int8, int16, int32, int64, uint8,
+)  # fmt: skip
+from rushlight.ir.node import const_node
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import number_node, tensor_of
+from rushlight.tensors.functions_view import expand
+from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.interop import look
+from rushlight.tensors.size import parse_size
+from rushlight.tensors.storage import data_node
+from rushlight.tensors.tensor import Tensor, new_tensor
+
+TYPE_NAMES = {
+    "FloatTensor": float32, "DoubleTensor": float64, "HalfTensor": float16, "LongTensor": int64,
+    "BFloat16Tensor": bfloat16, "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8,
+    "ByteTensor": uint8, "BoolTensor": bool_,
+}  # fmt: skip
+
+
+def cast(tensor: Tensor, dtype: DType) -> Tensor:
+    return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype), label="ToCopyBackward0")
+
+
+def to(
+    self: Tensor, *args: Any, dtype: DType | None = None, device: Any = None,
+    non_blocking: bool = False, copy: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """to(dtype), to(device), to(device, dtype), to(other)."""
+    for arg in args:
+        if isinstance(arg, DType):
+            dtype = arg
+        elif isinstance(arg, Tensor):
+            dtype = arg._dtype
+        elif isinstance(arg, str | Device) or (isinstance(arg, int) and not isinstance(arg, bool)):
+            device = arg
+        elif arg is None or isinstance(arg, bool):
+            continue
+        else:
+            raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
+    require_cpu(device)
+    if dtype is not None and not isinstance(dtype, DType):
+        raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    if dtype is None or dtype is self._dtype:
+        return clone(self) if copy else self
+    return cast(self, dtype)
+
+
+def _caster(dtype: DType) -> Any:
+    def method(self: Tensor, memory_format: Any = None) -> Tensor:
+        return cast(self, dtype)
+
+    return method
+
+
+CASTS = {
+    "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "long": int64,
+    "int": int32, "short": int16, "char": int8, "byte": uint8, "bool": bool_,
+}  # fmt: skip
+
+
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+    """The name of the tensor type, or the tensor in another dtype."""
+    if dtype is None:
+        names = {d: n for n, d in TYPE_NAMES.items()}
+        return f"torch.{names[self._dtype]}"
+    if isinstance(dtype, str):
+        name = dtype.rpartition(".")[2]
+        dtype = TYPE_NAMES[name] if name in TYPE_NAMES else find_dtype(name)
+    elif isinstance(dtype, type):
+        dtype = TYPE_NAMES[dtype.__name__]
+    return cast(self, dtype)
+
+
+def type_as(self: Tensor, other: Tensor) -> Tensor:
+    return cast(self, other._dtype)
+
+
+def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
+    return self
+
+
+def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:
+    require_cpu("cuda")
+    return self
+
+
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with history. The value is shared until one side is written."""
+    return apply(ops.reshape, (input, input._shape), label="CloneBackward0")
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    check_inplace(self)
+    if not isinstance(src, Tensor):
+        src = tensor_of(src)
+    value = src
+    if value._dtype is not self._dtype:
+        value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")
+    if value._shape != self._shape:
+        value = expand(value, self._shape)
+    if value._grad is not None and value.is_leaf and value.requires_grad:
+        value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
+    return assign(self, value)
+
+
+def fill_(self: Tensor, value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        if value.dim():
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value.dim()} "
+                "dimensions."
+            )
+        return copy_(self, value)
+    check_inplace(self)
+    return assign(self, new_tensor(_filled(self, value)))
+
+
+def _filled(tensor: Tensor, value: Any) -> Any:
+    node = number_node(value, tensor._dtype)
+    return ops.expand.node(node, tensor._shape) if tensor._shape else node
+
+
+def zero_(self: Tensor) -> Tensor:
+    check_inplace(self)
+    node = const_node(0, self._dtype)
+    return assign(self, new_tensor(ops.expand.node(node, self._shape) if self._shape else node))
+
+
+def deepcopy(self: Tensor, memo: dict) -> Tensor:
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment.  If you were attempting to deepcopy a module, this may be "
+            "because of a torch.nn.utils.weight_norm usage, see "
+            "https://github.com/pytorch/pytorch/pull/103001"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    made = new_tensor(self._value())
+    if type(self) is not Tensor:
+        made = Tensor._make_subclass(type(self), made)
+    if self.requires_grad:
+        made.requires_grad_(True)
+    memo[id(self)] = made
+    if self.grad is not None:
+        made.grad = deepcopy(self.grad, memo)
+    made.__dict__ = _copied_dict(self.__dict__, memo)
+    return made
+
+
+def _copied_dict(values: dict, memo: dict) -> dict:
+    return {key: copy.deepcopy(value, memo) for key, value in values.items()}
+
+
+def reduce_ex(self: Tensor, protocol: int) -> tuple:
+    """Pickle by value: bytes, dtype and shape."""
+    if not self.is_leaf and self.requires_grad:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment."
+        )
+    values = np.ascontiguousarray(look(self))
+    state = (values.tobytes(), self._dtype.name, tuple(self._shape), self.requires_grad)
+    return (rebuild, (type(self), *state, dict(self.__dict__)))
+
+
+def rebuild(
+    cls: type, data: bytes, dtype: str, shape: tuple, requires_grad: bool, extra: dict
+) -> Tensor:
+    """A tensor from its pickled parts."""
+    kind = find_dtype(dtype)
+    made = new_tensor(data_node(np.frombuffer(data, kind.np).reshape(shape), kind))
+    if cls is not Tensor:
+        made = Tensor._make_subclass(cls, made, requires_grad)
+    elif requires_grad:
+        made.requires_grad_(True)
+    made.__dict__.update(extra)
+    return made
+
+
+def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
+    """Take over another tensor's memory."""
+    self.data = new_tensor(ops.expand.node(const_node(0, self._dtype), (0,))) if source is None else source
+    return self
+
+
+def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+    """Another shape in place: what fits is kept, the rest is 0."""
+    shape = parse_size(sizes)
+    if shape == self._shape:
+        return self
+    count, have = math.prod(shape), self.numel()
+    flat = ops.reshape.node(self._value(), (have,))
+    if count <= have:
+        node = ops.slice_.node(flat, (0,), (count,), (1,))
+    else:
+        node = ops.pad.node(flat, const_node(0, self._dtype), (0,), (count - have,), (0,))
+    self.data = new_tensor(ops.reshape.node(node, shape))
+    return self
+
+
+def share_memory_(self: Tensor) -> Tensor:
+    return self
+
+
+def is_shared(self: Tensor) -> bool:
+    return False
+
+
+def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    return False
+
+
+METHODS = {
+    "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda, "clone": clone,
+    "copy_": copy_, "fill_": fill_, "zero_": zero_, "__deepcopy__": deepcopy,
+    "__reduce_ex__": reduce_ex, "set_": set_, "resize_": resize_, "share_memory_": share_memory_,
+    "is_shared": is_shared, "pin_memory": pin_memory, "is_pinned": is_pinned,
+    **{name: _caster(dtype) for name, dtype in CASTS.items()},
+}  # fmt: skip

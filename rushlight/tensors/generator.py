@@ -1,0 +1,109 @@
+"""Random state: a seed and a count of random ops. Numbers are Philox of (seed, count, element)."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.base.devices import CPU, require_cpu
+from rushlight.base.dtypes import int64, uint8
+from rushlight.ir.node import Node, scalar_node
+from rushlight.tensors.interop import look
+from rushlight.tensors.storage import data_node
+from rushlight.tensors.tensor import Tensor, new_tensor
+
+DEFAULT_SEED = 67280421310721
+MASK = (1 << 64) - 1
+
+
+def _signed(value: int) -> int:
+    value &= MASK
+    return value - (1 << 64) if value >> 63 else value
+
+
+class Generator:
+    """torch.Generator. Each random op takes the next offset."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        require_cpu(device)
+        self._seed, self._offset = DEFAULT_SEED, 0
+        self._lock = threading.Lock()
+
+    @property
+    def device(self) -> Any:
+        return CPU
+
+    def manual_seed(self, seed: int) -> Generator:
+        seed = int(seed)
+        if not -(1 << 63) <= seed < (1 << 64):
+            raise ValueError("Overflow when unpacking long")
+        self._seed, self._offset = seed & MASK, 0
+        return self
+
+    def seed(self) -> int:
+        self.manual_seed(secrets.randbits(63))
+        return self._seed
+
+    def initial_seed(self) -> int:
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        raw = np.array([self._seed, self._offset], np.uint64).view(np.uint8)
+        return new_tensor(data_node(raw, uint8))
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        if not isinstance(new_state, Tensor) or new_state.dtype is not uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        if new_state.numel() != 16:
+            raise RuntimeError("RNG state is wrong size")
+        seed, offset = np.ascontiguousarray(look(new_state)).view(np.uint64)
+        self._seed, self._offset = int(seed), int(offset)
+        return self
+
+    def clone_state(self) -> Generator:
+        made = Generator()
+        made._seed, made._offset = self._seed, self._offset
+        return made
+
+    def _next(self) -> int:
+        """The offset of the next random op (asked again when a captured program is replayed)."""
+        with self._lock:
+            offset = self._offset
+            self._offset += 1
+        return offset
+
+    def _key(self) -> int:
+        return _signed(self._seed)
+
+    def bits(self, shape: tuple) -> Node:
+        """32 random bits per element."""
+        seed = scalar_node(self._key(), int64, self._key)
+        offset = scalar_node(self._next(), int64, self._next)
+        return ops.random_bits.node(seed, offset, shape)
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Tensor:
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    default_generator.set_state(new_state)

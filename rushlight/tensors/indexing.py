@@ -1,0 +1,338 @@
+"""Indexing: x[...] and x[...] = value, with PyTorch's rules.
+
+Basic items (int, slice, ..., None) make one view: a slice_ and a reshape. What is left are index
+tensors on some dimensions of that view: those dimensions are moved to the front, gathered (or
+scattered), and the result's index dimensions put where PyTorch puts them: at the first of the
+index tensors when they are next to each other, otherwise in front.
+Slice starts and ints are offsets: inputs of a program, never part of its shapes.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.base.dtypes import bool_, int64, uint8
+from rushlight.ir.node import Node
+from rushlight.ops.build import wrap_index
+from rushlight.ops.rules import broadcast_shapes
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step, select_at
+from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.storage import data_node, value_of
+from rushlight.tensors.tensor import Tensor, make_view, new_tensor
+
+WRONG_TYPE = (
+    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
+    "indices (got {})"
+)
+CHECK_LIMIT = 1 << 16  # index tensors in memory up to this size are checked when recorded
+
+
+class _Plan:
+    """One basic view of a tensor and the index tensors that follow it."""
+
+    def __init__(self, source: Tensor) -> None:
+        self.source = source
+        self.start: list[int] = []
+        self.length: list[int] = []
+        self.step: list[int] = []
+        self.shape: list[int] = []  # of the view
+        self.strides: list[int] = []
+        self.indices: list[tuple[int, Tensor]] = []  # (dimension of the view, index)
+
+    @property
+    def at(self) -> int:
+        return len(self.start)
+
+    def take(self, start: int, length: int, step: int, keep: bool) -> None:
+        """Use up one dimension of the source."""
+        stride = self.source.stride()[self.at]
+        self.start.append(start)
+        self.length.append(length)
+        self.step.append(step)
+        if keep:
+            self.shape.append(length)
+            self.strides.append(stride * step)
+
+    def whole(self) -> None:
+        self.take(0, self.source._shape[self.at], 1, True)
+
+    def insert(self, length: int = 1) -> None:
+        self.shape.append(length)
+        position = self.at
+        following = self.source.stride()[position:] and (
+            self.source._shape[position] * self.source.stride()[position]
+        )
+        self.strides.append(following or 1)
+
+    def view(self) -> Tensor:
+        source = self.source
+        start, length, step = tuple(self.start), tuple(self.length), tuple(self.step)
+        steps: tuple = ()
+        if length != source._shape:
+            steps = ((ops.slice_, (start, length, step), length, None),)
+        shape = tuple(self.shape)
+        if shape != length:
+            steps = (*steps, reshape_step(shape))
+        offset = source.storage_offset()
+        offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
+        label = "SliceBackward0"
+        if len(shape) < len(length):
+            label = "SelectBackward0"
+        elif shape != length:
+            label = "UnsqueezeBackward0"
+        elif not steps:
+            label = "AliasBackward0"
+        return make_view(source, steps, shape, tuple(self.strides), offset, label)
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    if key.__class__ is int and self._shape:
+        size = self._shape[0]
+        if not -size <= key < size:
+            raise _out_of_bounds(key, 0, size)
+        return select_at(self, 0, key + size if key < 0 else key)
+    plan = _parse(self, key)
+    view = plan.view()
+    if not plan.indices:
+        return view
+    moved, indices, back, _ = _arrange(view, plan.indices)
+    found = apply(ops.gather_nd, (moved, indices), label="IndexBackward0")
+    return found if back is None else permute(found, back)
+
+
+def setitem(self: Tensor, key: Any, value: Any) -> None:
+    mask = _single_mask(key)
+    if not isinstance(value, Tensor):
+        value = tensor_of(np.asarray(value).item() if np.ndim(value) == 0 else value, self._dtype)
+    if mask is not None and value.numel() == 1 and mask._shape == self._shape[: mask.dim()]:
+        trail = (1,) * (self.dim() - mask.dim())
+        where = reshape(mask, (*mask._shape, *trail)) if trail else mask
+        check_inplace(self)
+        value = _as(reshape(value, ()), self)
+        assign(self, apply(ops.where, (where, value, self), label="IndexPutBackward0"))
+        return
+    plan = _parse(self, key)
+    view = plan.view()
+    if not plan.indices:
+        fill(view, value)
+        return
+    put(view, plan.indices, value, "set")
+
+
+def fill(target: Tensor, value: Tensor) -> None:
+    """target[...] = value, broadcast; leading dimensions of size 1 may be too many."""
+    check_inplace(target)
+    shape = value._shape
+    while len(shape) > target.dim() and shape[0] == 1:
+        shape = shape[1:]
+    value = _as(reshape(value, shape), target)
+    if value._shape != target._shape:
+        value = expand(value, target._shape)
+    assign(target, apply(ops.cast, (value, target._dtype)) if value is target else value)
+
+
+def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
+    """Scatter a value at index tensors of some dimensions of the view, in place."""
+    check_inplace(view)
+    moved, index, back, order = _arrange(view, indices)
+    batch = index[0]._shape
+    result = (*batch, *moved._shape[len(index) :])
+    shown = result if back is None else tuple(result[d] for d in back)
+    shape = value._shape
+    while len(shape) > len(shown) and shape[0] == 1:
+        shape = shape[1:]
+    value = _as(reshape(value, shape), view)
+    try:
+        value = expand(value, shown)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value._shape)} cannot be broadcast to "
+            f"indexing result of shape {list(shown)}"
+        ) from None
+    if back is not None:
+        value = permute(value, _inverse(back))
+    changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
+    if order is not None:
+        changed = permute(changed, _inverse(order))
+    assign(view, changed)
+
+
+def index_tensor(value: Any) -> Tensor:
+    """A list, array or tensor as an index."""
+    if not isinstance(value, Tensor):
+        if isinstance(value, Sequence) and len(value) == 0:
+            return tensor_of([], int64)
+        value = tensor_of(value)
+    if value._dtype.kind == "float":
+        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+    return value
+
+
+def _as(value: Tensor, target: Tensor) -> Tensor:
+    return value if value._dtype is target._dtype else apply(ops.cast, (value, target._dtype))
+
+
+def _single_mask(key: Any) -> Tensor | None:
+    if isinstance(key, tuple) and len(key) == 1:
+        key = key[0]
+    return key if isinstance(key, Tensor) and key._dtype in (bool_, uint8) and key.dim() else None
+
+
+def _parse(self: Tensor, key: Any) -> _Plan:
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [_item(item) for item in items]
+    used = sum(_dims_used(item) for item in items)
+    if used > self.dim():
+        if self.dim() == 0 and any(isinstance(item, int) for item in items):
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or "
+                "`tensor.item<T>()` in C++ to convert a 0-dim tensor to a number"
+            )
+        raise IndexError(f"too many indices for tensor of dimension {self.dim()}")
+    plan = _Plan(self)
+    seen_dots = False
+    for item in items:
+        if item is Ellipsis and not seen_dots:
+            seen_dots = True
+            for _ in range(self.dim() - used):
+                plan.whole()
+        elif item is not Ellipsis:
+            _add_item(plan, item)
+    while plan.at < self.dim():
+        plan.whole()
+    return plan
+
+
+def _item(item: Any) -> Any:
+    if item is None or item is Ellipsis or isinstance(item, bool | int | slice | Tensor):
+        return item
+    if isinstance(item, np.ndarray | list | tuple | range):
+        return index_tensor(list(item) if isinstance(item, range) else item)
+    if isinstance(item, np.bool_):
+        return bool(item)
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise TypeError(WRONG_TYPE.format(type(item).__name__)) from None
+
+
+def _dims_used(item: Any) -> int:
+    if item is None or item is Ellipsis or item is True or item is False:
+        return 0
+    if isinstance(item, Tensor) and item._dtype in (bool_, uint8):
+        return item.dim()
+    return 1
+
+
+def _add_item(plan: _Plan, item: Any) -> None:
+    if item is None or item is True:
+        plan.insert()
+    elif item is False:
+        plan.insert()
+        plan.indices.append((len(plan.shape) - 1, tensor_of([], int64)))
+    elif isinstance(item, int):
+        size = plan.source._shape[plan.at]
+        if not -size <= item < size:
+            raise _out_of_bounds(item, plan.at, size)
+        plan.take(item + size if item < 0 else item, 1, 1, False)
+    elif isinstance(item, slice):
+        start, length, step = _slice(item, plan.source._shape[plan.at])
+        plan.take(start, length, step, True)
+    elif item._dtype in (bool_, uint8):
+        _add_mask(plan, item)
+    else:
+        if item._dtype.kind == "float":
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        plan.indices.append((len(plan.shape), item))
+        plan.whole()
+
+
+def _out_of_bounds(index: int, dim: int, size: int) -> IndexError:
+    return IndexError(f"index {index} is out of bounds for dimension {dim} with size {size}")
+
+
+def _slice(item: slice, size: int) -> tuple[int, int, int]:
+    def number(value: Any) -> Any:
+        return None if value is None else operator.index(value)
+
+    step = number(item.step)
+    if step is not None and step <= 0:
+        raise ValueError("step must be greater than zero")
+    start, stop, step = slice(number(item.start), number(item.stop), step).indices(size)
+    length = max(-(-(stop - start) // step), 0)
+    return min(start, size), length, step
+
+
+def _add_mask(plan: _Plan, mask: Tensor) -> None:
+    """A mask is the index tensors of its true places (their number needs the values)."""
+    if mask.dim() == 0:
+        plan.insert()
+        count = int(bool(mask.item()))
+        plan.indices.append((len(plan.shape) - 1, tensor_of([0] * count, int64)))
+        return
+    for i, size in enumerate(mask._shape):
+        have = plan.source._shape[plan.at + i]
+        if have != size:
+            raise IndexError(
+                f"The shape of the mask {list(mask._shape)} at index {i} does not match the shape "
+                f"of the indexed tensor {list(plan.source._shape)} at index {plan.at + i}"
+            )
+    for place in np.nonzero(value_of(mask._value())):
+        plan.indices.append((len(plan.shape), new_tensor(data_node(place.astype(np.int64), int64))))
+        plan.whole()
+
+
+def _arrange(view: Tensor, indices: list) -> tuple[Tensor, list, tuple | None, tuple | None]:
+    """(view with the indexed dims in front, equal-shaped non-negative indices,
+    order that puts the result's dims in place, order that was applied to the view)."""
+    dims = [dim for dim, _ in indices]
+    shapes = [t._shape for _, t in indices]
+    try:
+        batch = broadcast_shapes(*shapes)
+    except RuntimeError:
+        listed = ", ".join(str(list(shape)) for shape in shapes)
+        raise IndexError(
+            f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
+        ) from None
+    ready = [
+        new_tensor(_ready(t, view._shape[dim], dim, batch)) for dim, t in indices
+    ]
+    order = (*dims, *[d for d in range(view.dim()) if d not in dims])
+    if order == tuple(range(view.dim())):
+        return view, ready, None, None
+    moved = permute(view, order)
+    adjacent = dims == list(range(dims[0], dims[0] + len(dims)))
+    back = None
+    if adjacent and dims[0] > 0:
+        lead, first = len(batch), dims[0]
+        total = lead + view.dim() - len(dims)
+        back = (*range(lead, lead + first), *range(lead), *range(lead + first, total))
+    return moved, ready, back, order
+
+
+def _ready(index: Tensor, size: int, dim: int, batch: tuple) -> Node:
+    """int64, not negative, of the common shape."""
+    node = index._value()
+    if node.dtype is not int64:
+        node = ops.cast.node(node, int64)
+    known = node.leaf == "buffer" and index.numel() <= CHECK_LIMIT
+    if known:
+        values = value_of(node)
+        low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+        if values.size and not (-size <= low and high < size):
+            bad = high if high >= size else low
+            raise _out_of_bounds(bad, dim, size)
+    if not known or low < 0:
+        node = wrap_index(node, size)
+    return node if node.shape == batch else ops.expand.node(node, batch)
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))

@@ -1,0 +1,205 @@
+"""In-place changes: a new value for the storage, seen by every view, with PyTorch's history.
+
+An in-place op is its functional form followed by `assign`. Through a view, the base gets the value
+that the inverse view steps give; when a gradient is needed these steps are recorded too, the base
+adopts their history, and every view starts its own history again from the base's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.autograd.graph import zeros
+from rushlight.autograd.mode import STATE
+from rushlight.autograd.node import GradFn, RecordFn
+from rushlight.autograd.protocol import TENSORS
+from rushlight.ir.opdef import OpDef
+from rushlight import ops
+from rushlight.tensors.apply import apply
+from rushlight.tensors.size import overlaps
+from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+from rushlight.tensors.view import write_through
+
+NO_GRAD_VIEW = (
+    "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+    "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
+    "code by moving both the view and the inplace either both inside the no_grad block (if you "
+    "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+}  # fmt: skip
+
+
+class ZeroFn(GradFn):
+    """An overwritten value: nothing flows to what was there before."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Any:
+        return [None if e is None else TENSORS.make(zeros(*self.likes[0])) for e in self.edges]
+
+
+def check_inplace(tensor: Tensor) -> None:
+    """May this tensor be changed now? The errors are PyTorch's."""
+    storage = tensor._storage
+    if storage.inference and not STATE.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed.You can make "
+            "a clone to get a normal tensor before doing inplace update.See "
+            "https://github.com/pytorch/rfcs/pull/17 for more details."
+        )
+    view = tensor._view
+    if STATE.grad:
+        if view is None:
+            if tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
+                raise RuntimeError(
+                    "a leaf Variable that requires grad is being used in an in-place operation."
+                )
+        elif view.base is not None:
+            base = view.base
+            if base.requires_grad and base.is_leaf:
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place "
+                    "operation."
+                )
+            if not view.tracked and base.requires_grad:
+                raise RuntimeError(NO_GRAD_VIEW)
+        elif tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation."
+            )
+    if view is not None and overlaps(tensor._shape, view.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a "
+            "single memory location. Please clone() the tensor before performing the operation."
+        )
+
+
+def inplace(tensor: Tensor, record: OpDef, args: tuple, kwargs: dict | None = None) -> Tensor:
+    """tensor.record_(*args)."""
+    check_inplace(tensor)
+    result = apply(record, (tensor, *args), kwargs)
+    return store(tensor, result)
+
+
+def store(tensor: Tensor, result: Tensor) -> Tensor:
+    """Make `result` (from ops on the tensor) the tensor's value: dtype and shape checked."""
+    if result._shape != tensor._shape:
+        raise RuntimeError(
+            f"output with shape {list(tensor._shape)} doesn't match the broadcast shape "
+            f"{list(result._shape)}"
+        )
+    if result._dtype is not tensor._dtype:
+        check_can_cast(result._dtype, tensor._dtype)
+        result = apply(ops.cast, (result, tensor._dtype))
+    return assign(tensor, result)
+
+
+def check_can_cast(have: Any, want: Any) -> None:
+    if KINDS[have.kind] > KINDS[want.kind]:
+        raise RuntimeError(
+            f"result type {NAMES[have.name]} can't be cast to the desired output type "
+            f"{NAMES[want.name]}"
+        )
+
+
+def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
+    """Put `result` (same shape and dtype) into the tensor's storage, with its history."""
+    storage, view, counter = tensor._storage, tensor._view, tensor._counter
+    if view is None:
+        _adopt(tensor, result, counter)
+        storage.replace(result._value())
+        counter.version += 1
+        return tensor
+    base = view.base
+    record = STATE.grad and base is not None and (result.requires_grad or base.requires_grad)
+    if not record:
+        before = storage.node
+        storage.replace(write_through(before, view.steps, result._value()))
+        counter.version += 1
+        return tensor
+    if tensor._grad is None:
+        tensor._grad = Grad(requires=False)
+        tensor._grad.base_fn = None if base._grad is None else base._grad.fn
+    now = write_through(base, view.steps, result)
+    if now._grad is not None and now._grad.fn is not None:
+        now._grad.fn.label = "CopySlices"
+    _own_saved(result, counter)
+    _adopt(base, now, counter)
+    storage.replace(now._value())
+    counter.version += 1
+    return tensor
+
+
+def _adopt(tensor: Tensor, result: Tensor, counter: Any) -> None:
+    """The history of the value becomes the tensor's."""
+    if not STATE.grad:
+        return
+    new = result._grad
+    if new is not None and new.fn is not None:
+        _own_saved(result, counter)
+        old = tensor._grad
+        if old is None:
+            tensor._grad = Grad(new.fn, new.number)
+        else:
+            old.fn, old.number, old.requires, old.retained = new.fn, new.number, True, False
+    elif tensor._grad is not None and tensor._grad.fn is not None:
+        like = (tensor._shape, tensor._dtype)
+        tensor._grad.fn = ZeroFn((edge_of(tensor),), (like,), "ZeroBackward0")
+        tensor._grad.number = 0
+
+
+def _own_saved(result: Tensor, counter: Any) -> None:
+    """Saved values of the op that changes a tensor: its old value is kept as it was; its new value
+    counts from the version after the change."""
+    fn = None if result._grad is None else result._grad.fn
+    if not isinstance(fn, RecordFn):
+        return
+    for saved in fn.saved.values():
+        if saved.counter is counter:
+            saved.counter = None
+    if fn.saved_out is not None and fn.saved_out.counter is result._counter:
+        fn.saved_out.counter, fn.saved_out.version = counter, counter.version + 1
+
+
+def accumulate(variable: Tensor, grad: Tensor) -> None:
+    """variable.grad += grad. In place, so that holders of `.grad` see it; a new sum (with its
+    history) under create_graph."""
+    meta = variable._grad
+    if meta.grad is None:  # type: ignore[union-attr]
+        # A tensor of its own on the same node: the value is shared until one side is written.
+        meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]
+    elif STATE.grad:
+        meta.grad = meta.grad + grad  # type: ignore[union-attr]
+    else:
+        total = apply(ops.add, (meta.grad, grad))  # type: ignore[union-attr]
+        store(meta.grad, total)  # type: ignore[union-attr]
+    for hook in list((meta.post_hooks or {}).values()):  # type: ignore[union-attr]
+        hook(variable)
+
+
+def write_out(out: Tensor, result: Tensor) -> Tensor:
+    """`out=`: the result goes into a tensor of the caller, resized if the shape differs."""
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if STATE.grad and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(
+            "out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad."
+        )
+    check_can_cast(result._dtype, out._dtype)
+    if result._dtype is not out._dtype:
+        result = apply(ops.cast, (result, out._dtype))
+    if out._shape != result._shape:
+        out._storage, out._counter = result._storage, result._counter
+        out._shape, out._view, out._node, out._seen = result._shape, None, None, None
+        return out
+    check_inplace(out)
+    return assign(out, result)
+
+
+TENSORS.accumulate = accumulate

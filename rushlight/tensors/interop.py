@@ -1,0 +1,133 @@
+"""Looking at values: numpy, DLPack, item, tolist, and Python's number protocols.
+
+`look` is for reading only; `numpy()` and DLPack share memory, so they expose the storage.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.tensors.storage import strided, value_of
+from rushlight.tensors.tensor import Tensor
+
+
+def look(tensor: Tensor) -> np.ndarray:
+    """The values as an array that must not be written. A look is a flush point."""
+    storage, view = tensor._storage, tensor._view
+    if view is None:
+        return storage.array()
+    if any(step[3] is not None or step[0].name == "reshape_copy" for step in view.steps):
+        return value_of(tensor._value())
+    return strided(storage.array(), tensor._shape, view.strides, view.offset)
+
+
+def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
+    """An array over the tensor's memory: each side sees what the other writes."""
+    if not force:
+        if self.requires_grad:
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
+                "instead."
+            )
+        if self._dtype.name == "bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+    return shared_array(self)
+
+
+def shared_array(tensor: Tensor) -> np.ndarray:
+    memory = tensor._storage.expose()
+    view = tensor._view
+    if view is None:
+        return memory.reshape(tensor._shape)
+    if tensor._dtype.np != memory.dtype:
+        memory = memory.view(tensor._dtype.np)
+    return strided(memory, tensor._shape, view.strides, view.offset)
+
+
+def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    """numpy's protocol."""
+    found = look(self).copy() if copy else numpy(self)
+    return found if dtype is None else found.astype(dtype, copy=False)
+
+
+def dlpack(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
+    if self.requires_grad:
+        raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+    return shared_array(self).__dlpack__(**options)
+
+
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    return (1, 0)
+
+
+def data_ptr(self: Tensor) -> int:
+    """The address of the first element; the memory counts as visible outside from then on."""
+    if self.numel() == 0:
+        return 0
+    return self._storage.expose().ctypes.data + self.storage_offset() * self.element_size()
+
+
+def item(self: Tensor) -> Any:
+    if self.numel() != 1:
+        raise RuntimeError(
+            f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
+        )
+    return look(self).reshape(-1)[0].item() if self._dtype.itemsize != 2 or (
+        self._dtype.kind != "float") else float(look(self).reshape(-1)[0])  # fmt: skip
+
+
+def tolist(self: Tensor) -> Any:
+    values = look(self)
+    if self._dtype.kind == "float" and self._dtype.itemsize == 2:
+        values = values.astype(np.float32)
+    return values.tolist()
+
+
+def to_bool(self: Tensor) -> bool:
+    if self.numel() == 0:
+        raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+    if self.numel() > 1:
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+    return bool(item(self))
+
+
+def to_int(self: Tensor) -> int:
+    return int(item(self))
+
+
+def to_float(self: Tensor) -> float:
+    return float(item(self))
+
+
+def to_complex(self: Tensor) -> complex:
+    return complex(item(self))
+
+
+def to_index(self: Tensor) -> int:
+    if self._dtype.kind == "float" or self.numel() != 1:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+    return int(item(self))
+
+
+def to_len(self: Tensor) -> int:
+    if not self._shape:
+        raise TypeError("len() of a 0-d tensor")
+    return self._shape[0]
+
+
+def contains(self: Tensor, element: Any) -> bool:
+    if isinstance(element, Tensor | bool | int | float):
+        return bool((look(self) == (item(element) if isinstance(element, Tensor) and
+                     element.numel() == 1 else look(element) if isinstance(element, Tensor)
+                     else element)).any())  # fmt: skip
+    raise RuntimeError(
+        f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+    )
+
+
+def to_format(self: Tensor, spec: str) -> str:
+    if self.dim() == 0 and type(self) is Tensor:
+        return item(self).__format__(spec)
+    return object.__format__(self, spec)

@@ -1,0 +1,67 @@
+"""Puts everything that is not in tensor.py on the Tensor class. Imported once, by the package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.autograd import api
+from rushlight.engine.realize import flush
+from rushlight.autograd.protocol import TENSORS
+from rushlight.tensors import bind, convert, functions_view, indexing, interop, random
+from rushlight.tensors.creation import (
+    new_empty, new_full, new_ones, new_tensor_method, new_zeros,
+)  # fmt: skip
+from rushlight.tensors.printing import tensor_repr
+from rushlight.tensors.tensor import Tensor
+
+
+def backward(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None,
+    create_graph: bool = False, inputs: Any = None,
+) -> None:  # fmt: skip
+    """Add the gradients of this tensor to the `.grad` of the leaves."""
+    api.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def iterate(self: Tensor) -> Any:
+    if not self._shape:
+        raise TypeError("iteration over a 0-d tensor")
+    return iter(functions_view.unbind(self, 0))
+
+
+def text(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    return tensor_repr(self, tensor_contents=tensor_contents)
+
+
+PROPERTIES = {
+    "T": functions_view.reversed_dims, "mT": functions_view.matrix_transpose,
+    "H": functions_view.reversed_dims, "mH": functions_view.matrix_transpose,
+    "real": lambda self: self,
+}  # fmt: skip
+SPECIAL = {
+    "backward": backward, "__iter__": iterate, "__repr__": text, "__str__": text,
+    "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
+    "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
+    "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
+    "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
+    "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,
+    "__index__": interop.to_index, "__len__": interop.to_len, "__contains__": interop.contains,
+    "__format__": interop.to_format, "new_zeros": new_zeros, "new_ones": new_ones,
+    "new_empty": new_empty, "new_full": new_full, "new_tensor": new_tensor_method,
+}  # fmt: skip
+
+
+def install() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Everything on the class; gives the bound functions of torch and of nn.functional."""
+    public, functional = bind.bind_records()
+    bind.bind_operators()
+    for table in (functions_view.METHODS, convert.METHODS, random.METHODS, SPECIAL):
+        for name, function in table.items():
+            setattr(Tensor, name, function)
+    for name, function in PROPERTIES.items():
+        setattr(Tensor, name, property(function))
+    TENSORS.finish = flush
+    return public, functional
+
+
+PUBLIC, FUNCTIONAL = install()

@@ -1,0 +1,110 @@
+"""Storage: the memory cell that views share. It holds the current functional value.
+
+In: nodes of the base shape (row-major). Out: nodes to read. Always true: every change of the
+value goes through `replace`; a *foreign* storage (memory that numpy or DLPack sees) is written before
+`replace` returns, and a reader gets a snapshot of that memory, taken when the op is recorded.
+Snapshots, not evaluation, because a flush there would cut a program at a place that data loading
+moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluated at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.dtypes import DType
+from rushlight.engine.live import Ref
+from rushlight.engine.realize import flush, read
+from rushlight.ir.node import Node, buffer_node
+from rushlight.runtime.buffer import Buffer, allocate, from_address
+
+SNAPSHOT_BYTES = 1 << 26
+
+
+class _Eager(threading.local):
+    wanted = False  # an operand reads large foreign memory: evaluate the op being recorded
+
+
+EAGER = _Eager()
+
+
+class Counter:
+    """A version of its own (`.data`, a tensor under `set_data`)."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        self.version = 0
+
+
+class Storage(Ref):
+    """The value of a base tensor; `version` counts in-place changes of it and all its views."""
+
+    __slots__ = ("version", "foreign", "inference", "tag")
+
+    def __init__(self, node: Node, inference: bool = False) -> None:
+        if node.leaf:  # nothing is pending: a flush need not know this cell yet
+            self.node, self.saved, self.serial = node, False, -1
+        else:
+            super().__init__(node)
+        self.version = 0
+        self.foreign: np.ndarray | None = None
+        self.inference = inference
+        self.tag: Any = None  # what interop keeps here (an untyped_storage object)
+
+    def replace(self, node: Node) -> None:
+        """Give the cell a new value (same shape and dtype)."""
+        if self.foreign is not None:
+            self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+        elif self.serial < 0 and not node.leaf:
+            super().__init__(node)
+        else:
+            self.node = node
+
+    def array(self) -> np.ndarray:
+        """The memory as a row-major array (computed if pending). For looking, never for writing."""
+        return self.foreign if self.foreign is not None else value_of(self.node)
+
+    def expose(self) -> np.ndarray:
+        """The memory, from now on visible outside."""
+        if self.foreign is None:
+            shape, dtype = self.node.shape, self.node.dtype
+            # A copy: other nodes may refer to the computed buffer, whose value never changes.
+            array = value_of(self.node).copy()
+            flush()  # nothing pending may read the cell's memory later
+            self.adopt(array, dtype, shape)
+        return self.foreign  # type: ignore[return-value]
+
+    def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
+        """Live in this memory (the caller's, row-major)."""
+        buffer = from_address(array.ctypes.data, array.nbytes, array)
+        self.node = buffer_node(buffer, shape, dtype)
+        self.foreign = array.reshape(shape)
+
+    def foreign_view(self, shape: tuple, strides: tuple, offset: int) -> Node:
+        """A node for what a view of foreign memory holds now."""
+        window = strided(self.foreign, shape, strides, offset)  # type: ignore[arg-type]
+        return data_node(window, self.node.dtype)
+
+
+def value_of(node: Node) -> np.ndarray:
+    """The value as an array, computed if pending. A number leaf is shared, so it stays a leaf."""
+    if node.leaf in ("const", "scalar"):
+        return np.asarray(node.attrs[0]).astype(node.dtype.np)
+    return read(node)
+
+
+def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
+    """A window over row-major memory, strides and offset in elements."""
+    flat = array.reshape(-1)[offset:]
+    steps = [s * array.itemsize for s in strides]
+    return np.lib.stride_tricks.as_strided(flat, shape, steps)
+
+
+def data_node(array: np.ndarray, dtype: DType) -> Node:
+    """A leaf with a copy of the array's elements, row-major."""
+    buffer: Buffer = allocate(array.nbytes)
+    buffer.view(dtype, array.shape)[...] = array
+    return buffer_node(buffer, array.shape, dtype)

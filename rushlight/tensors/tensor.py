@@ -1,0 +1,542 @@
+"""The Tensor: a storage, a view onto it, and its place in autograd.
+
+Methods that follow from op records are put on the class by `bind`; irregular ones by the
+`functions_*` modules. Here is only what makes a tensor a tensor.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from rushlight.autograd.mode import STATE
+from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn, RemovableHandle
+from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import CPU, device
+from rushlight.base.dtypes import DType
+from rushlight.engine.live import Ref
+from rushlight.ir.node import Node
+from rushlight.ir.opdef import OpDef
+from rushlight.tensors.size import Size, is_row_major, row_major
+from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
+from rushlight.tensors.view import View, read_through
+
+
+class Grad:
+    """The autograd side of a tensor that has one."""
+
+    __slots__ = (
+        "requires", "fn", "number", "grad", "accumulator", "hooks", "post_hooks", "retained",
+        "base_fn",
+    )  # fmt: skip
+
+    def __init__(self, fn: GradFn | None = None, number: int = 0, requires: bool = True) -> None:
+        self.requires, self.fn, self.number = requires, fn, number
+        self.grad: Any = None
+        self.accumulator: Any = None  # weak: the tape keeps it, not the leaf
+        self.hooks: dict | None = None
+        self.post_hooks: dict | None = None
+        self.retained = False
+        self.base_fn: Any = None  # of a view: the base's function this history was made from
+
+
+class Tensor:
+    """A multi-dimensional array of one dtype.
+
+    >>> import rushlight as torch
+    >>> torch.tensor([1.0, 2.0]) * 2
+    tensor([2., 4.])
+    """
+
+    __slots__ = (
+        "_storage", "_shape", "_dtype", "_view", "_node", "_seen", "_counter", "_grad",
+        "__dict__", "__weakref__",
+    )  # fmt: skip
+
+    _storage: Storage
+    _shape: tuple[int, ...]
+    _dtype: DType
+    _view: View | None
+    _node: Node | None  # the cached value of a view, for `_seen`
+    _seen: Node | None
+    _counter: Any
+    _grad: Grad | None
+
+    __module__ = "torch"
+    __array_priority__ = 1000
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Tensor or not args:
+            return LEGACY.build(cls, args)
+        found = LEGACY.build(cls, args)
+        return found.as_subclass(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    @staticmethod
+    def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
+        """A tensor of class `cls` that shares memory with `data`, a leaf."""
+        self = object.__new__(cls)
+        _share(self, data)
+        if self._view is not None:
+            view = data._view
+            self._view = View(view.steps, view.strides, view.offset, None, False, "")  # type: ignore[union-attr]
+        if require_grad:
+            self.requires_grad_(True)
+        return self
+
+    def as_subclass(self, cls: type) -> Any:
+        made = object.__new__(cls)
+        _share(made, self)
+        made._grad = self._grad
+        return made
+
+    # Reading ------------------------------------------------------------------------------
+
+    def _value(self) -> Node:
+        """The node of the value seen now."""
+        storage = self._storage
+        if storage.foreign is not None:
+            return self._foreign_value()
+        if self._view is None:
+            return storage.node
+        if self._seen is not storage.node:
+            self._seen = storage.node
+            self._node = read_through(storage.node, self._view.steps)
+        return self._node  # type: ignore[return-value]
+
+    def _foreign_value(self) -> Node:
+        view = self._view
+        if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
+            EAGER.wanted = True
+            node = self._storage.node
+            return node if view is None else read_through(node, view.steps)
+        if view is not None and self._dtype is not self._storage.node.dtype:
+            return read_through(self._storage.foreign_view(
+                self._storage.node.shape, row_major(self._storage.node.shape), 0), view.steps)  # fmt: skip
+        offset = 0 if view is None else view.offset
+        return self._storage.foreign_view(self._shape, self.stride(), offset)
+
+    def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:
+        """`record(tensor, ...)`: `self` is the record (see OpDef.__call__)."""
+        return LEGACY.apply(self, args, kwargs)
+
+    # Shape --------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        if dim is None:
+            return Size(self._shape)
+        return self._shape[_wrap(dim, len(self._shape))]
+
+    def dim(self) -> int:
+        return len(self._shape)
+
+    ndimension = dim
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    def numel(self) -> int:
+        count = 1
+        for size in self._shape:
+            count *= size
+        return count
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:
+        strides = row_major(self._shape) if self._view is None else self._view.strides
+        return strides if dim is None else strides[_wrap(dim, len(self._shape))]
+
+    def storage_offset(self) -> int:
+        return 0 if self._view is None else self._view.offset
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        if memory_format is not None and str(memory_format) == "torch.channels_last":
+            return self.dim() == 4 and is_row_major(
+                [self._shape[i] for i in (0, 2, 3, 1)], [self.stride()[i] for i in (0, 2, 3, 1)]
+            )
+        return self._view is None or is_row_major(self._shape, self._view.strides)
+
+    def element_size(self) -> int:
+        return self._dtype.itemsize
+
+    @property
+    def itemsize(self) -> int:
+        return self._dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self._dtype.itemsize
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def device(self) -> device:
+        return CPU
+
+    @property
+    def layout(self) -> Any:
+        return LEGACY.strided
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    is_sparse = is_quantized = is_mps = is_xpu = is_meta = is_mkldnn = is_nested = is_cuda
+
+    def is_floating_point(self) -> bool:
+        return self._dtype.kind == "float"
+
+    def is_complex(self) -> bool:
+        return self._dtype.kind == "complex"
+
+    def is_signed(self) -> bool:
+        return self._dtype.is_signed
+
+    def get_device(self) -> int:
+        return -1
+
+    # Autograd -----------------------------------------------------------------------------
+
+    @property
+    def requires_grad(self) -> bool:
+        if self._view is not None:
+            _follow_base(self)
+        return self._grad is not None and self._grad.requires
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        if requires_grad and self._dtype.kind != "float":
+            raise RuntimeError(
+                "Only Tensors of floating point and complex dtype can require gradients"
+            )
+        meta = self._grad
+        if meta is not None and meta.fn is not None and not requires_grad:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad and self._storage.inference and not STATE.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed."
+            )
+        if meta is None:
+            if requires_grad:
+                self._grad = Grad()
+        else:
+            meta.requires = bool(requires_grad)
+        return self
+
+    @property
+    def grad_fn(self) -> GradFn | None:
+        if self._view is not None:
+            _follow_base(self)
+        return None if self._grad is None else self._grad.fn
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def output_nr(self) -> int:
+        return 0 if self._grad is None else self._grad.number
+
+    @property
+    def grad(self) -> Any:
+        meta = self._grad
+        if meta is None or meta.grad is None:
+            return None
+        return meta.grad
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is not None:
+            _check_grad(self, value)
+        elif self._grad is None:
+            return
+        if self._grad is None:
+            self._grad = Grad(requires=False)
+        self._grad.grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        if self._grad is not None:
+            self._grad.grad = None
+
+    @property
+    def _version(self) -> int:
+        if self._storage.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._counter.version
+
+    @property
+    def _base(self) -> Any:
+        return None if self._view is None else self._view.base
+
+    def _is_view(self) -> bool:
+        return self._view is not None and self._view.base is not None
+
+    def is_inference(self) -> bool:
+        return self._storage.inference
+
+    @property
+    def retains_grad(self) -> bool:
+        return self._grad is not None and self._grad.retained
+
+    def retain_grad(self) -> None:
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        meta = self._grad
+        if meta.fn is None or meta.retained:  # type: ignore[union-attr]
+            return
+        meta.retained = True  # type: ignore[union-attr]
+        if meta.fn.retains is None:  # type: ignore[union-attr]
+            meta.fn.retains = {}  # type: ignore[union-attr]
+        meta.fn.retains[meta.number] = weakref.ref(self)  # type: ignore[union-attr]
+
+    def _retain(self, grad: Any) -> None:
+        meta = self._grad
+        meta.grad = grad if meta.grad is None else meta.grad + grad  # type: ignore[union-attr]
+
+    def register_hook(self, hook: Callable) -> RemovableHandle:
+        if not self.requires_grad:
+            raise RuntimeError(
+                "cannot register a hook on a tensor that doesn't require gradient"
+            )
+        meta = self._grad
+        if meta.fn is None:  # type: ignore[union-attr]
+            if meta.hooks is None:  # type: ignore[union-attr]
+                meta.hooks = {}  # type: ignore[union-attr]
+            return RemovableHandle(meta.hooks, hook)  # type: ignore[union-attr]
+        fn = meta.fn  # type: ignore[union-attr]
+        if fn.hooks is None:
+            fn.hooks = {}
+        return RemovableHandle(fn.hooks.setdefault(meta.number, {}), hook)  # type: ignore[union-attr]
+
+    def register_post_accumulate_grad_hook(self, hook: Callable) -> RemovableHandle:
+        if not self.requires_grad:
+            raise RuntimeError(
+                "cannot register a hook on a tensor that doesn't require gradient"
+            )
+        if self.grad_fn is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        meta = self._grad
+        if meta.post_hooks is None:  # type: ignore[union-attr]
+            meta.post_hooks = {}  # type: ignore[union-attr]
+        return RemovableHandle(meta.post_hooks, hook)  # type: ignore[union-attr]
+
+    def _leaf_hooks(self) -> dict | None:
+        return None if self._grad is None else self._grad.hooks
+
+    def _output_of(self) -> tuple | None:
+        meta = self._grad
+        return None if meta is None or meta.fn is None else (weakref.ref(meta.fn), meta.number)
+
+    def detach(self) -> Tensor:
+        """The same memory without history."""
+        made = object.__new__(Tensor)
+        _share(made, self)
+        if self._view is not None:
+            view = self._view
+            made._view = View(view.steps, view.strides, view.offset, None, False, "")
+        return made
+
+    def detach_(self) -> Tensor:
+        if self._is_view():
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using "
+                "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is set "
+                "as True, gradients are views of DDP buckets, and hence detach_() cannot be called "
+                "on these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
+                "function in torch/optim/optimizer.py as a solution."
+            )
+        if self._grad is not None:
+            grad = self._grad.grad
+            self._grad = None
+            if grad is not None:
+                self.grad = grad
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        made = self.detach()
+        made._counter = Counter()
+        return made
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        """Take over another tensor's memory; the history and the version stay."""
+        view = value._view
+        self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
+        self._view = (
+            None if view is None else View(view.steps, view.strides, view.offset, None, False, "")
+        )
+        self._node, self._seen = value._node, value._seen
+        self._counter = Counter()
+        if self._grad is not None:
+            self._grad.accumulator = None
+
+
+class _Late:
+    """Filled by modules that need the Tensor class (no import circle)."""
+
+    build: Callable[[type, tuple], Tensor]
+    apply: Callable[[OpDef, tuple, dict], Tensor]
+    strided: Any = None
+
+
+LEGACY = _Late()
+
+
+def _share(made: Tensor, data: Tensor) -> None:
+    made._storage, made._shape, made._dtype = data._storage, data._shape, data._dtype
+    made._view, made._node, made._seen = data._view, data._node, data._seen
+    made._counter = data._counter
+    made._grad = None
+
+
+def new_tensor(node: Node) -> Tensor:
+    """A tensor with a storage of its own."""
+    made = object.__new__(Tensor)
+    made._storage = made._counter = Storage(node, STATE.inference)
+    made._shape, made._dtype = node.shape, node.dtype
+    made._view = made._node = made._seen = made._grad = None
+    return made
+
+
+def edge_of(tensor: Tensor) -> Any:
+    """Where the gradient of this tensor goes; None when it needs none."""
+    if tensor._view is not None:
+        _follow_base(tensor)
+    meta = tensor._grad
+    if meta is None or not meta.requires:
+        return None
+    if meta.fn is not None:
+        return (meta.fn, meta.number)
+    accumulator = meta.accumulator() if meta.accumulator is not None else None
+    if accumulator is None:
+        accumulator = AccumulateGrad(tensor)
+        meta.accumulator = weakref.ref(accumulator)
+    return (accumulator, 0)
+
+
+def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str) -> Tensor:
+    """A tensor that sees the same memory through more steps."""
+    parent = tensor._view
+    base = tensor if parent is None else parent.base
+    made = object.__new__(Tensor)
+    _share(made, tensor)
+    made._shape = shape
+    before = () if parent is None else parent.steps
+    made._view = View((*before, *steps), strides, offset, base, STATE.grad, label)
+    if steps and steps[-1][3] is not None:
+        made._dtype = steps[-1][3]
+    if tensor._storage.foreign is None:
+        made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
+    if base is not None and tensor._dtype.kind == "float":
+        edge = edge_of(tensor) if STATE.grad else None
+        if edge is not None:
+            made._grad = Grad(*view_history(edge, tensor, steps, label))
+        if made._grad is None:
+            made._grad = Grad(requires=False)
+        made._grad.base_fn = None if base._grad is None else base._grad.fn
+    return made
+
+
+def view_history(edge: Any, tensor: Tensor, steps: tuple, label: str) -> tuple:
+    """The gradient function of some view steps."""
+    like = (tensor._shape, tensor._dtype)
+    for record, attrs, shape, dtype in steps:
+        after = (shape, dtype or like[1])
+        fn = RecordFn(record, attrs, (like,), (edge,), (like,), after, label)
+        edge, like = (fn, 0), after
+    if not steps:
+        return edge
+    return edge
+
+
+def _follow_base(tensor: Tensor) -> None:
+    """After an in-place change of the base, a view's history starts again from the base's."""
+    view = tensor._view
+    base = view.base  # type: ignore[union-attr]
+    if base is None or tensor._grad is None:
+        return
+    fn = None if base._grad is None else base._grad.fn
+    if fn is tensor._grad.base_fn or fn is None:
+        return
+    before = STATE.grad
+    history = view_history((fn, base._grad.number), base, view.steps, view.label)  # type: ignore[union-attr]
+    STATE.grad = before
+    tensor._grad.fn, tensor._grad.number = history
+    tensor._grad.requires = True
+    tensor._grad.base_fn = fn
+
+
+def _check_grad(tensor: Tensor, grad: Any) -> None:
+    if not isinstance(grad, Tensor):
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(grad).__name__}"
+        )
+    if grad is tensor:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if grad._dtype is not tensor._dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{_cpp_name(grad._dtype)}' to a tensor "
+            f"with grad_dtype '{_cpp_name(tensor._dtype)}'. The gradient must match the tensor's "
+            "grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
+            "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with "
+            "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
+            "systems that assume they match."
+        )
+    if grad._shape != tensor._shape:
+        raise RuntimeError(
+            f"assigned grad has data of a different size"
+        )
+
+
+def _cpp_name(dtype: DType) -> str:
+    return {"float32": "float", "float64": "double", "float16": "c10::Half",
+            "bfloat16": "c10::BFloat16"}.get(dtype.name, dtype.name)  # fmt: skip
+
+
+def _wrap(dim: int, ndim: int) -> int:
+    low, high = (-1, 0) if ndim == 0 else (-ndim, ndim - 1)
+    if not low <= dim <= high:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
+        )
+    return dim + ndim if dim < 0 else dim
+
+
+def _attach(tensor: Tensor, fn: GradFn, number: int) -> Tensor:
+    tensor._grad = Grad(fn, number)
+    return tensor
+
+
+def _hold(node: Node) -> Ref:
+    return Ref(node, saved=True)
+
+
+TENSORS.make = new_tensor
+TENSORS.value = Tensor._value
+TENSORS.attach = _attach
+TENSORS.hold = _hold
+TENSORS.edge = edge_of
+TENSORS.is_tensor = lambda value: isinstance(value, Tensor)
+

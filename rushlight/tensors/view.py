@@ -1,0 +1,86 @@
+"""Views: how a tensor sees its storage.
+
+A view is a chain of steps from the base value to the value seen. Each step is a movement record
+with its attributes, so a view is read by applying the steps, and written by the inverse steps from
+the last to the first. `strides` and `offset` are what PyTorch shows; the node never needs them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import ops
+from rushlight.ir.node import Node, make_node
+from rushlight.ir.opdef import OpDef
+
+Step = tuple[OpDef, tuple, tuple, Any]  # record, attributes, result shape, result dtype or None
+
+
+class View:
+    """steps from the base; strides and offset in elements; the base Tensor (for autograd)."""
+
+    __slots__ = ("steps", "strides", "offset", "base", "tracked", "label")
+
+    def __init__(
+        self, steps: tuple[Step, ...], strides: tuple, offset: int, base: Any, tracked: bool,
+        label: str,
+    ) -> None:  # fmt: skip
+        self.steps, self.strides, self.offset = steps, strides, offset
+        self.base = base  # None: shares memory but not history (detach)
+        self.tracked = tracked  # made while autograd recorded
+        self.label = label  # the name of its gradient function
+
+
+def read_through(node: Node, steps: tuple[Step, ...]) -> Node:
+    """The value that a view sees in a base value."""
+    for record, attrs, shape, dtype in steps:
+        node = make_node(record, (node,), attrs, shape, dtype or node.dtype)
+    return node
+
+
+def write_through(base: Any, steps: tuple[Step, ...], value: Any) -> Any:
+    """The base value after the view got `value`. Works on Nodes and on Tensors alike."""
+    if not steps:
+        return value
+    befores = [base]
+    for record, attrs, _, _ in steps[:-1]:
+        befores.append(record(befores[-1], *attrs))
+    for step, before in zip(reversed(steps), reversed(befores), strict=True):
+        value = _undo(step[0], step[1], before, value)
+    return value
+
+
+def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
+    shape = tuple(before.shape)
+    if record is ops.reshape:
+        return ops.reshape(value, shape)
+    if record is ops.permute:
+        dims = attrs[0]
+        return ops.permute(value, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
+    if record is ops.slice_:
+        return ops.slice_scatter_(before, value, *attrs)
+    if record is ops.expand:  # only dimensions of size 1 to size 1 reach this
+        return ops.reshape(value, shape)
+    if record is ops.bitcast:
+        return ops.bitcast(value, before.dtype)
+    if record is ops.unfold:
+        dim, size, step, _ = attrs
+        return _undo_unfold(before, value, dim, size, step)
+    raise RuntimeError(f"a view made by {record.name} cannot be written through")
+
+
+def _undo_unfold(before: Any, value: Any, dim: int, size: int, step: int) -> Any:
+    """Windows that do not overlap, written one after the other."""
+    shape = tuple(before.shape)
+    dim %= len(shape)
+    for window in range(value.shape[dim]):
+        at = [0] * value.ndim
+        at[dim] = window
+        length = [1 if i == dim else n for i, n in enumerate(value.shape)]
+        part = ops.slice_(value, tuple(at), tuple(length), (1,) * value.ndim)
+        dims = (*range(dim), value.ndim - 1, *range(dim + 1, value.ndim - 1), dim)
+        wanted = tuple(size if i == dim else n for i, n in enumerate(shape))
+        part = ops.reshape(ops.permute(part, dims), wanted)
+        start = tuple(window * step if i == dim else 0 for i in range(len(shape)))
+        before = ops.slice_scatter_(before, part, start, wanted, (1,) * len(shape))
+    return before

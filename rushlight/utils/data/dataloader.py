@@ -1,0 +1,214 @@
+"""DataLoader: batches of a dataset, in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import rushlight as torch
+from rushlight.utils.data.collate import default_collate, default_convert
+from rushlight.utils.data.dataset import IterableDataset, fetch
+from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+FIXED_ATTRIBUTES = (
+    "batch_size",
+    "batch_sampler",
+    "sampler",
+    "drop_last",
+    "dataset",
+    "persistent_workers",
+)
+
+
+class EndlessSampler(Sampler[None]):
+    """The place of a sampler for an iterable dataset, which has no indices."""
+
+    def __iter__(self) -> Iterator[None]:
+        return itertools.repeat(None)
+
+
+class DataLoader:
+    """Iterate over the batches of a dataset.
+
+    `num_workers` above zero is not there yet and raises NotImplementedError.
+
+    Example:
+        >>> [batch.tolist() for batch in DataLoader([1, 2, 3], batch_size=2)]
+        [[1, 2], [3]]
+    """
+
+    _is_ready = False
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Any] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[Any], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ) -> None:
+        check_workers(
+            num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context
+        )
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        self.persistent_workers = persistent_workers
+        self.generator = generator
+
+        self._is_iterable = isinstance(dataset, IterableDataset)
+        if self._is_iterable:
+            check_iterable_options(shuffle, sampler, batch_sampler)
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, "
+                    "sampler, and drop_last"
+                )
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            sampler = self._default_sampler(bool(shuffle))
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        default = default_convert if batch_sampler is None else default_collate
+        self.collate_fn = default if collate_fn is None else collate_fn
+        self._is_ready = True
+
+    def _default_sampler(self, shuffle: bool) -> Sampler[Any]:
+        if self._is_iterable:
+            return EndlessSampler()
+        if shuffle:
+            return RandomSampler(self.dataset, generator=self.generator)
+        return SequentialSampler(self.dataset)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse to change what the samplers were made of."""
+        if self._is_ready and name in FIXED_ATTRIBUTES:
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(name, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start a pass."""
+        # One draw per pass, as PyTorch does for its workers' seeds: equal seeds, equal orders.
+        torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+        batches = self._iterable_batches() if self._is_iterable else self._indexed_batches()
+        return map(self._pinned, batches) if self.pin_memory and has_gpu() else batches
+
+    def _indexed_batches(self) -> Iterator[Any]:
+        if self.batch_sampler is None:
+            for index in self.sampler:
+                yield self.collate_fn(self.dataset[index])
+        else:
+            for indices in self.batch_sampler:
+                yield self.collate_fn(fetch(self.dataset, indices))
+
+    def _iterable_batches(self) -> Iterator[Any]:
+        samples = iter(self.dataset)
+        if self.batch_size is None:
+            yield from map(self.collate_fn, samples)
+            return
+        batch = [*itertools.islice(samples, self.batch_size)]
+        while len(batch) == self.batch_size or (batch and not self.drop_last):
+            yield self.collate_fn(batch)
+            batch = [*itertools.islice(samples, self.batch_size)]
+
+    def _pinned(self, batch: Any) -> Any:
+        """Move tensors to memory from which a GPU copies faster."""
+        if isinstance(batch, torch.Tensor):
+            return batch.pin_memory()
+        if isinstance(batch, dict):
+            return {key: self._pinned(value) for key, value in batch.items()}
+        if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
+            return type(batch)(self._pinned(value) for value in batch)
+        return batch
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        if not self._is_iterable:
+            return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
+        length = len(self.dataset)
+        if self.batch_size is None:
+            return length
+        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+def has_gpu() -> bool:
+    """Say if there is a GPU; without one pinned memory is of no use."""
+    return hasattr(torch, "cuda") and torch.cuda.is_available()
+
+
+def check_workers(
+    num_workers: int,
+    timeout: float,
+    prefetch_factor: int | None,
+    persistent_workers: bool,
+    multiprocessing_context: Any,
+) -> None:
+    """Raise for options about worker processes that do not fit, and for workers themselves."""
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; "
+            "use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers > 0:
+        raise NotImplementedError(
+            f"num_workers={num_workers}: worker processes are not supported; use num_workers=0"
+        )
+    if prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing.let num_workers > "
+            "0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if persistent_workers:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+    if multiprocessing_context is not None:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading "
+            f"(num_workers > 0), but got num_workers={num_workers}"
+        )
+
+
+def check_iterable_options(shuffle: Any, sampler: Any, batch_sampler: Any) -> None:
+    """Raise for options that need indices."""
+    prefix = "DataLoader with IterableDataset: expected unspecified"
+    if shuffle not in (False, None):
+        raise ValueError(f"{prefix} shuffle option, but got shuffle={shuffle}")
+    if sampler is not None:
+        raise ValueError(f"{prefix} sampler option, but got sampler={sampler}")
+    if batch_sampler is not None:
+        raise ValueError(f"{prefix} batch_sampler option, but got batch_sampler={batch_sampler}")

@@ -1,0 +1,60 @@
+"""Run the packages above the tensors on PyTorch, to test them on their own.
+
+    python -m pytest -p tests.on_torch tests/unit/nn tests/parity
+
+`nn`, `optim`, `utils` and `serialization` use only the public API. So here a stand-in module named
+`rushlight` answers for these four with this checkout's folders and for every other name with
+PyTorch. The same tests run on Rushlight itself when the plugin is left out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+OWN_PACKAGES = ("nn", "optim", "utils", "serialization")
+PACKAGE_FOLDER = Path(__file__).resolve().parent.parent / "rushlight"
+SWITCH = "RUSHLIGHT_ON_TORCH"  # tells child processes of a test to install the stand-in too
+
+
+class StandIn(types.ModuleType):
+    """A module `rushlight` made of our packages and, for all other names, PyTorch."""
+
+    def __getattr__(self, name: str) -> Any:
+        import torch
+
+        if name in OWN_PACKAGES:
+            return importlib.import_module(f"rushlight.{name}")
+        if name in ("save", "load"):
+            return getattr(importlib.import_module("rushlight.serialization"), name)
+        return getattr(torch, name)
+
+
+def install() -> None:
+    """Put the stand-in into `sys.modules`; do nothing when it is there."""
+    if isinstance(sys.modules.get("rushlight"), StandIn):
+        return
+    import torch
+
+    for name in [name for name in sys.modules if name.split(".")[0] == "rushlight"]:
+        del sys.modules[name]
+    stand_in = StandIn("rushlight")
+    stand_in.__path__ = [str(PACKAGE_FOLDER)]
+    tensors = types.ModuleType("rushlight.tensors")
+    tensors.functional = torch.nn.functional
+    sys.modules["rushlight"] = stand_in
+    sys.modules["rushlight.tensors"] = tensors
+    sys.modules["rushlight.tensors.functional"] = torch.nn.functional
+    # PyTorch's operations return the subclass unless it opts out, which its own Parameter does.
+    parameter = importlib.import_module("rushlight.nn.parameter").Parameter
+    parameter.__torch_function__ = torch._C._disabled_torch_function_impl
+    os.environ[SWITCH] = "1"
+
+
+def pytest_configure(config: object) -> None:
+    """Install before pytest collects the tests."""
+    install()
