@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.compiler.tile.ir import Buffer, Local, Program
 from rushlight.backends.interp.points import Points, index_value
+from rushlight.compiler.tile.ir import Buffer, Local, Program
 
 NOBODY, MANY = -1, -2
 

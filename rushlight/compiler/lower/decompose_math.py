@@ -28,8 +28,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.compiler.lower.math import exp_log, hyperbolic, special, trig
-from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
 from rushlight.compiler.tile.ir import Program
+from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
 from rushlight.ir.scalar import MATH_BINARY, MATH_UNARY, E
 
 BODIES: dict[str, Callable[..., E]] = {

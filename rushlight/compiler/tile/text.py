@@ -29,9 +29,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rushlight.compiler.tile import ir
-
 from rushlight.ir.scalar import E, index_values, topological
-from rushlight.ir.symint import Atom, Expr, OpAtom, VarAtom
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.text_expr import print_bounds, print_expr
 
 _CLASH = re.compile(r"[it]\d+$|min$|max$")
 
@@ -67,8 +67,8 @@ class _Printer:
         program = self.program
         self.line(f"program {program.name}")
         for var in program.sizes:
-            low, high = self.bound(var.atom.lo), self.bound(var.atom.hi)
-            self.line(f"{var.kind} {quoted(var.name)} in {low}..{high}")
+            bounds = print_bounds(var, self.variable)
+            self.line(f"{var.kind} {quoted(var.name)} in {bounds}")
         for param in program.params:
             self.line(f"param {param.name}: {param.dtype.name}")
         for buffer in program.buffers:
@@ -112,35 +112,18 @@ class _Printer:
         self.scope, self.values, self.exprs = scope, {}, {}
         self.value_count = 0
 
-    def bound(self, value: int | Expr | None) -> str:
-        return "?" if value is None else self.index(value)
-
     def index(self, at: int | Expr) -> str:
         if not isinstance(at, Expr):
             return str(at)
         found = self.exprs.get(at)
         if found is None:
-            terms = sorted(self._term(monomial, coef) for monomial, coef in at.terms)
-            if at.const:
-                terms.append(str(at.const))
-            found = self.exprs[at] = " + ".join(terms)
+            found = self.exprs[at] = print_expr(at, self.variable)
         return found
 
-    def _term(self, monomial: tuple[Atom, ...], coef: int) -> str:
-        factors = sorted(self._atom(atom) for atom in monomial)
-        return "*".join(factors if coef == 1 else [str(coef), *factors])
-
-    def _atom(self, atom: Atom) -> str:
-        if isinstance(atom, VarAtom):
-            if atom.var.kind != "value":
-                return self.scope[atom.name]
-            name = self.values[atom.var.payload]  # type: ignore[index]
-            return f"@{name}{{{self.bound(atom.lo)}..{self.bound(atom.hi)}}}"
-        assert isinstance(atom, OpAtom)
-        a, b = self.index(atom.a), self.index(atom.b)
-        if atom.op in ("min", "max"):
-            return f"{atom.op}({a}, {b})"
-        return f"({a} {'//' if atom.op == 'floordiv' else '%'} {b})"
+    def variable(self, var: Var) -> str:
+        if var.kind != "value":
+            return self.scope[var.name]
+        return f"@{self.values[var.payload]}{{{print_bounds(var, self.variable)}}}"  # type: ignore[index]
 
     # values -------------------------------------------------------------------------------------
 

@@ -8,19 +8,13 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, find_dtype
 from rushlight.compiler.tile import ir
+from rushlight.compiler.tile.text import quoted
 from rushlight.ir import scalar as s
-from rushlight.ir import symint
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
+from rushlight.ir.text_expr import LineReader, ParseError
 
-_TOKEN = re.compile(
-    r"\s*(-?(?:nan|inf|\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w)|\.\.|//|[`$%]?\w[\w.]*(?<!\.)|[^\s\w])"
-)
 _COMPARE = frozenset("lt le gt ge eq ne".split())
-
-
-class ParseError(ValueError):
-    """The text is no tile program; says which line."""
 
 
 def parse_program(text: str) -> ir.Program:
@@ -28,48 +22,19 @@ def parse_program(text: str) -> ir.Program:
     return _Parser(text).program()
 
 
-class _Parser:
+class _Parser(LineReader):
     def __init__(self, text: str) -> None:
-        self.rows = [row for row in text.splitlines() if row.strip()]
-        self.row = -1
-        self.tokens: list[str] = []
-        self.scope: dict[str, Var] = {}
+        super().__init__(text)
         self.buffers: dict[str, ir.Buffer] = {}
         self.params: dict[str, ir.Param] = {}
         self.tiles: dict[str, ir.Local] = {}
         self.values: dict[str, E] = {}
 
-    # tokens -------------------------------------------------------------------------------------
-
-    def fail(self, message: str) -> Any:
-        line = self.rows[self.row] if self.row < len(self.rows) else "end of text"
-        raise ParseError(f"{message} in line {self.row + 1}: {line.strip()}")
-
     def next_row(self) -> str:
-        """Go to the next line; its first word."""
-        self.row += 1
-        if self.row >= len(self.rows):
-            self.fail("the text ends too early")
-        line = self.rows[self.row].strip()
-        if line.startswith(("program ", "site ")):
-            self.tokens = line.split(" ", 1)
-        else:
-            self.tokens = _TOKEN.findall(line)
-        return self.tokens[0]
-
-    def peek(self) -> str:
-        return self.tokens[0] if self.tokens else ""
-
-    def take(self, wanted: str | None = None) -> str:
-        if not self.tokens or (wanted is not None and self.tokens[0] != wanted):
-            self.fail(f"expected {wanted or 'more'}, found {self.peek() or 'the end'}")
-        return self.tokens.pop(0)
-
-    def accept(self, wanted: str) -> bool:
-        if self.peek() == wanted:
-            self.tokens.pop(0)
-            return True
-        return False
+        word = super().next_row()
+        if word in ("program", "site"):
+            self.tokens = self.rows[self.row].strip().split(" ", 1)
+        return word
 
     def name(self) -> str:
         return self.take().removeprefix("`")
@@ -85,7 +50,7 @@ class _Parser:
         name = self.take()
         sites: list[str] = []
         grids: list[ir.AnyGrid] = []
-        while self.row + 1 < len(self.rows):
+        while self.has_more:
             word = self.next_row()
             if word in ("size", "offset"):
                 self.size()
@@ -109,11 +74,7 @@ class _Parser:
         kind, name = self.take(), self.name()
         self.take("in")
         low, high = self.bounds()
-        self.scope[self._printed(name)] = Var(name, low, high, kind)
-
-    def _printed(self, name: str) -> str:
-        """How a size is written in index expressions."""
-        return f"`{name}" if re.match(r"[it]\d+$|min$|max$", name) else name
+        self.scope[quoted(name)] = Var(name, low, high, kind)
 
     def buffer(self) -> None:
         self.take()
@@ -126,54 +87,17 @@ class _Parser:
         name = printed.removeprefix("`")
         self.buffers[printed] = ir.Buffer(name, dtype, size, self.take())
 
-    def bounds(self) -> tuple[Any, Any]:
-        low = self.bound()
-        self.take("..")
-        return low, self.bound()
+    # indices ------------------------------------------------------------------------------------
 
-    def bound(self) -> int | Expr | None:
-        return None if self.accept("?") else self.index()
-
-    # index expressions --------------------------------------------------------------------------
-
-    def index(self) -> int | Expr:
-        total: int | Expr = self.term()
-        while self.accept("+"):
-            total = total + self.term()
-        return total
-
-    def term(self) -> int | Expr:
-        product: int | Expr = self.factor()
-        while self.accept("*"):
-            product = product * self.factor()
-        return product
-
-    def factor(self) -> int | Expr:
-        token = self.take()
-        if token.lstrip("-").isdigit():
-            return int(token)
-        if token == "(":
-            a = self.index()
-            divide = self.take()
-            b = self.index()
-            self.take(")")
-            return symint.floordiv(a, b) if divide == "//" else symint.mod(a, b)
-        if token in ("min", "max"):
-            self.take("(")
-            a = self.index()
-            self.take(",")
-            b = self.index()
-            self.take(")")
-            return symint.minimum(a, b) if token == "min" else symint.maximum(a, b)
-        if token == "@":
-            value = self.values[self.take()]
-            self.take("{")
-            low, high = self.bounds()
-            self.take("}")
-            return s.as_index(value, low, high)  # type: ignore[arg-type]
-        if token not in self.scope:
-            self.fail(f"unknown variable {token!r}")
-        return self.scope[token]
+    def variable(self, token: str) -> int | Expr:
+        """Besides axes and sizes: @t3{0..7}, a value with its bounds."""
+        if token != "@":
+            return super().variable(token)
+        value = self.values[self.take()]
+        self.take("{")
+        low, high = self.bounds()
+        self.take("}")
+        return s.as_index(value, low, high)
 
     def axes(self, end: str) -> tuple[ir.Axis, ...]:
         """Axes up to the token `end`, bound as they are read."""
@@ -401,3 +325,6 @@ class _Parser:
         row, value = self.operands()
         self.next_row()
         return ir.ScatterGrid(update, width, rows, row, value, kind, dest)
+
+
+__all__ = ["ParseError", "parse_program"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import log as _log
 from math import pi, sqrt
 
+from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.lower.math import coefficients as C
 from rushlight.compiler.lower.math.exp_log import (
     exp_unclamped,
@@ -23,13 +24,11 @@ from rushlight.compiler.lower.math.toolkit import (
     at_least,
     at_most,
     copy_sign,
-    exact_at_zero,
     format_of,
     horner,
     through_float64,
 )
 from rushlight.compiler.lower.math.trig import sin, tan
-from rushlight.base.dtypes import float32, float64
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 
