@@ -16,7 +16,6 @@ from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, OpDef, find_op, op
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
-
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     bool_dtype,

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
-from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.fuse.materialize import Points, is_in_pieces
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import reshape_coords
@@ -219,7 +219,7 @@ class Grouping:
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
             kind = "rows" if self._has_enough_rows(shape, rows) else "split"
-        elif node.name in ("cat", "slice_scatter_"):
+        elif is_in_pieces(node):
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
@@ -298,7 +298,7 @@ def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
 def _is_map(node: Node) -> bool:
     assert node.op is not None
     return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
-        node.name not in ("cat", "slice_scatter_")
+        not is_in_pieces(node)
     )
 
 
