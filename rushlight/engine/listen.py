@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.cost import Cost
-from rushlight.compiler.decisions import Choice, Trace
+from rushlight.compiler.decisions import Choice, Decision, Trace
 from rushlight.compiler.describe import KernelInfo, nodes_of
 from rushlight.compiler.plan import HostStep
 from rushlight.compiler.target import Backend, Caps
@@ -111,13 +111,13 @@ def kernels_of_nodes(state: Compilation) -> dict[Node, list[str]]:
     return found
 
 
-def picks_of(stage: Stage) -> dict[str, list[str]]:
-    """How the backend runs each kernel, in words, by kernel name (after the pass build)."""
-    found: dict[str, list[str]] = {}
+def picks_of(stage: Stage) -> dict[str, list[Decision]]:
+    """How the backend runs each kernel, by kernel name (after the pass build)."""
+    found: dict[str, list[Decision]] = {}
     for step, executable in zip(stage.state.steps, stage.state.executables, strict=True):
         name = stage.state.kernel_name(step.group)
         if isinstance(step, HostStep) or executable is None:
-            found[name] = ["host   a_numpy_function"]
+            found[name] = [Decision("host", ("a_numpy_function",))]
         elif stage.log.backend.picks is not None:
             found[name] = stage.log.backend.picks(executable, stage.log.caps)
     return found
