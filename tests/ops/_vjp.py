@@ -44,7 +44,9 @@ def operand_grads(node: Node, g: Node, needed: set[Node]) -> list[tuple[Node, No
         if param.kind == "tensor" and any(isinstance(n, Node) and n in needed for n in nodes):
             names.add(param.name)
     given: dict[str, Any] = {"g": g, "out": node, "meta": Meta(call, node.shape, node.dtype, names)}
-    grads = record.grad(**{name: given[name] if name in given else call[name] for name in record.reads})
+    grads = record.grad(
+        **{name: given[name] if name in given else call[name] for name in record.reads}
+    )
     assert isinstance(grads, tuple), f"{record.name}: a rule returns a tuple"
     found = []
     tensors = [p for p in record.params if p.kind == "tensor"]
