@@ -13,7 +13,9 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, NotDifferentiable, OpDef, Sizes
-from rushlight.ir.symint import product
+from rushlight.ir.symint import floordiv, product
+from rushlight.ir.symint import maximum as size_maximum
+from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul, remainder
 from rushlight.ops.build import expand_to, full, iota_along, size_value, to_dtype, zeros
 from rushlight.ops.composite import composite
@@ -32,10 +34,8 @@ def pooled_size(size: Any, k: int, s: int, p: int, d: int, ceil_mode: bool) -> A
     reach = (k - 1) * d + 1
     if not ceil_mode:
         return window_count(size + 2 * p, k, s, d)
-    count = (size + 2 * p - reach + s - 1) // s + 1
-    if is_static(size) and (count - 1) * s >= size + p:
-        count -= 1
-    return count
+    fit = floordiv(size + 2 * p - reach + s - 1, s) + 1
+    return size_minimum(fit, floordiv(size + p - 1, s) + 1)
 
 
 def pooled_space(space: Shape, kernel: Any, stride: Any, padding: Any, dilation: Any,
@@ -54,7 +54,7 @@ def fitted(x: Any, fill: float, kernel: Any, stride: Any, padding: Any, dilation
         for i, n in enumerate(counts):
             used = (n - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1
             extra = used - space[i] - 2 * padding[i]
-            high[i] = padding[i] + (max(extra, 0) if is_static(extra) else extra)
+            high[i] = padding[i] + size_maximum(extra, 0)
     return pad_space(x, padding, high, fill)
 
 
@@ -241,10 +241,8 @@ def window_counts(x: Any, settings: tuple, include_pad: bool) -> Any:
         around = 0 if include_pad else padding[i]
         count = pooled_size(x.shape[2 + i], kernel[i], stride[i], padding[i], 1, ceil_mode)
         line = full((inside,), 1, x.dtype)
-        used = (count - 1) * stride[i] + kernel[i]
-        after = used - inside - around
-        if is_static(after) and after < 0:
-            after = 0
+        # Room for the last window wherever it starts; windows too many are cut off below.
+        after = padding[i] + stride[i]
         line = pad(line, const(0, x.dtype), (around,), (after,), (0,))
         sums = reduce_sum(unfold(line, 0, kernel[i], stride[i]), (1,))
         if sums.shape[0] != count:
