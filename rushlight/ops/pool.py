@@ -14,10 +14,9 @@ import numpy as np
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, NotDifferentiable, OpDef, Sizes
 from rushlight.ir.symint import floordiv, product
-from rushlight.ir.symint import maximum as size_maximum
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul, remainder
-from rushlight.ops.build import expand_to, full, iota_along, size_value, to_dtype, zeros
+from rushlight.ops.build import expand_to, full, iota_along, size_value, slice_dim, to_dtype, zeros
 from rushlight.ops.composite import composite
 from rushlight.ops.conv import pad_space, windows_of
 from rushlight.ops.indexed import scatter_nd
@@ -44,24 +43,21 @@ def pooled_space(space: Shape, kernel: Any, stride: Any, padding: Any, dilation:
     return tuple(pooled_size(*part, ceil_mode) for part in parts)
 
 
-def fitted(x: Any, fill: float, kernel: Any, stride: Any, padding: Any, dilation: Any,
-           ceil_mode: bool) -> Any:  # fmt: skip
-    """x padded so that all windows are inside."""
-    high = list(padding)
-    if ceil_mode:
-        space = x.shape[2:]
-        counts = pooled_space(space, kernel, stride, padding, dilation, ceil_mode)
-        for i, n in enumerate(counts):
-            used = (n - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1
-            extra = used - space[i] - 2 * padding[i]
-            high[i] = padding[i] + size_maximum(extra, 0)
-    return pad_space(x, padding, high, fill)
+def pooled_windows(x: Any, fill: float, settings: tuple) -> Any:
+    """All windows of the padded input. With ceil_mode stride - 1 more elements make room for a
+    last window; it is cut off where it would start after the input and the padding before it."""
+    kernel, stride, padding, dilation, ceil_mode = settings
+    high = [p + (s - 1 if ceil_mode else 0) for p, s in zip(padding, stride, strict=True)]
+    windows = windows_of(pad_space(x, padding, high, fill), kernel, stride, dilation)
+    for i, count in enumerate(pooled_space(x.shape[2:], *settings)):
+        if windows.shape[2 + i] != count:
+            windows = slice_dim(windows, windows.shape, 2 + i, 0, count)
+    return windows
 
 
 def max_windows(x: Any, settings: tuple) -> Any:
-    kernel, stride, _, dilation, _ = settings
     low = float("-inf") if x.dtype.is_floating_point else int(np.iinfo(x.dtype.np).min)
-    return windows_of(fitted(x, low, *settings), kernel, stride, dilation)
+    return pooled_windows(x, low, settings)
 
 
 def _settings(kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple:
@@ -263,7 +259,7 @@ def avg_pool_decompose(
 ) -> Any:
     spatial = input.ndim - 2
     settings = (kernel_size, stride, padding, (1,) * spatial, ceil_mode)
-    windows = windows_of(fitted(input, 0, *settings), kernel_size, stride, (1,) * spatial)
+    windows = pooled_windows(input, 0, settings)
     total = reduce_sum(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
     if divisor_override is not None:
         return total / float(divisor_override)
