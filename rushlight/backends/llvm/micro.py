@@ -26,14 +26,15 @@ from rushlight.base.dtypes import DType
 class MicroShape:
     """rows x (vectors * lanes) accumulators of `dtype`.
 
-    row_step: elements from one row of the a panel to the next; 0: the panel is [k][rows].
+    row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     """
 
     rows: int
     vectors: int
     lanes: int
     dtype: DType
-    row_step: int = 0
+    row_step: int
+    k_step: int
 
     @property
     def columns(self) -> int:
@@ -107,7 +108,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     added = _emit_step(builder, pa, pb, sums, shape, target)
     rest = builder.sub(left, I64(1))
     left.add_incoming(rest, loop)
-    pa.add_incoming(_at(builder, pa, 1 if shape.row_step else shape.rows, shape), loop)
+    pa.add_incoming(_at(builder, pa, shape.k_step, shape), loop)
     pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=I8), loop)
     for phi, value in zip(sums, added, strict=True):
         phi.add_incoming(value, loop)
@@ -145,7 +146,7 @@ def _emit_step(
     result = []
     for i in range(shape.rows):
         one = builder.load(
-            _at(builder, a, i * (shape.row_step or 1), shape), align=size, typ=shape.element
+            _at(builder, a, i * shape.row_step, shape), align=size, typ=shape.element
         )
         row = splat(builder, one, lanes)
         for j, column in enumerate(columns):

@@ -49,7 +49,7 @@ class ThinEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         self.rows: int = grid.m.extent  # type: ignore[assignment]
-        self.shape = MicroShape(self.rows, 1, s.lanes, dtype)
+        self.shape = MicroShape(self.rows, 1, s.lanes, dtype, 1, self.rows)
         a = cast(grid.a, dtype)
         step = grid.k.extent + s.lanes if s.along_k_a else None
         self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype, step)
