@@ -23,8 +23,10 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, emit_micro
+from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
 from rushlight.backends.llvm.thin import emit_thin
@@ -52,8 +54,9 @@ def lower_dot_grid(
             f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
             "float64 and the integers"
         )
-    ctx, grid = context(""), fold_shared_batch(grid)
-    schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
+    ctx = context("")
+    grid, chosen = plan_dot(grid, ctx.target, caps.threads)
+    schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
     emitter = DotEmitter(ctx, grid, schedule)
@@ -61,6 +64,14 @@ def lower_dot_grid(
     work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
     count = product(emitter.extents)
     return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
+
+
+def plan_dot(
+    grid: DotGrid, target: Target, threads: int
+) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
+    """The form of a contraction that is emitted, and its schedule."""
+    grid = orient(fold_shared_batch(grid))
+    return grid, choose_schedule(grid, target, threads)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The inner kernel of a contraction: C tile += A panel @ B panel, all sums in registers.
 
-In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to the next, and a C tile
-[rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
+In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to
+the next, and a C tile [rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
 Always true: each output element is one chain over ascending k (floats: fused multiply-add, ints:
 wrapping multiply and add), started from 0 or from the C tile, which holds the chain exactly.
 So a caller may cut k anywhere, and no choice of rows, vectors or lanes changes a bit.
@@ -169,7 +169,7 @@ def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value
 
 
 def emit_turn(module: ir.Module, name: str, lanes: int, dtype: DType) -> ir.Function:
-    """void name(ptr tile, ptr target, i64 step): target rows, `step` elements apart, = tile columns.
+    """void name(ptr tile, ptr target, i64 step): target's rows, `step` apart, = the tile's columns.
 
     The tile is a square block of `lanes` vectors. One function for all callers: it is long.
     """

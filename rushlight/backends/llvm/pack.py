@@ -79,7 +79,7 @@ def in_vectors(
     lanes: int,
     body: Callable[[ir.Value, ir.Value | None], None],
 ) -> None:
-    """body(start, mask) for 0 <= start < count in steps of `lanes`; a mask in the last, short one."""
+    """body(start, mask) for start = 0, lanes, ... < count; only the last, short one has a mask."""
     whole = builder.mul(builder.sdiv(count, i64(lanes)), i64(lanes))
     with ctx.for_range(builder, i64(0), whole, lanes) as start:
         body(start, None)
