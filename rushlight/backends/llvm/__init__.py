@@ -6,8 +6,15 @@ from rushlight.backends.llvm.build import build, lower_text
 from rushlight.backends.llvm.caps import find_caps
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
-from rushlight.compiler.target import Backend
+from rushlight.base.config import config
+from rushlight.compiler.target import Backend, Caps, Missing
 
-BACKEND = Backend("llvm", find_caps, build, load, lower_text, dump, restore)
 
-__all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]
+def find() -> Caps | Missing:
+    """The host, narrowed by the setting `cpu_features`."""
+    return find_caps(config.cpu_features, config.num_threads)
+
+
+BACKEND = Backend("llvm", find, build, load, lower_text, dump, restore)
+
+__all__ = ["BACKEND", "build", "find", "load", "lower_text"]
