@@ -25,7 +25,7 @@ from llvmlite import ir
 from rushlight.backends.llvm.batch import fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import MicroShape, emit_micro
+from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
@@ -102,17 +102,16 @@ class DotEmitter:
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
-        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
-        row_step = s.kc + s.lanes if s.along_k_a else 0
+        row_step = s.row_step if s.along_k_a else 0
         self.k_room = row_step or s.kc
         steps = (row_step, 1) if row_step else (1, s.rows)
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
-        self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
+        self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None
         if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
             few = replace(self.shape, rows=FEW_ROWS)
-            self.few = emit_micro(ctx.module, f"{ctx.function.name}_few", few, ctx.target)
+            self.few = micro_kernel(ctx.module, few, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rushlight.backends.llvm.context import I32, Env, KernelContext, i64, value_type
-from rushlight.backends.llvm.micro import emit_turn
+from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
@@ -201,7 +201,7 @@ class PackEmitter:
     def _turn(self, builder: ir.IRBuilder, panel: Panel, lane: ir.Value, k: ir.Value) -> None:
         """The tile's columns become rows k, k+1, ... of the panel."""
         o, ctx = self.operand, self.ctx
-        turn = emit_turn(ctx.module, f"{ctx.function.name}_turn", o.lanes, o.dtype)
+        turn = turn_kernel(ctx.module, o.lanes, o.dtype)
         start = builder.add(builder.mul(k, i64(o.width)), lane)
         pointer = builder.gep(panel.target, [start], source_etype=o.element)
         builder.call(turn, [self.tile, pointer, i64(o.width)])

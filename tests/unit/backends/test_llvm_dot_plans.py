@@ -120,7 +120,7 @@ def test_the_inner_loop_does_not_spill(target, m):
     caps = TARGETS[target]
     module, _ = lower([matmul(1, m, 512, 512).program], caps)
     text = assembly_of(str(module), split_target(caps.features))
-    micro = text[text.index("_micro:") :]
+    micro = text[text.index("\nmicro_") :]
     micro = micro[: micro.index(".Lfunc_end")]
     loops = re.findall(r"(\.LBB\d+_\d+):((?:(?!\.LBB\d+_\d+:).)*?j\w+\s+\1\b)", micro, re.DOTALL)
     assert loops, micro
@@ -136,3 +136,11 @@ def test_schedules_use_the_registers_and_serve_all_threads():
     assert big.mc * big.kc * 4 <= 640 << 10
     thin = choose_schedule(matmul(1, 1, 1024, 64).grid, split_target(AVX512.features), 2)
     assert isinstance(thin, ThinSchedule)
+
+
+def test_programs_of_one_module_share_the_micro_kernel():
+    cases = [matmul(1, 1024, n, 512) for n in (512, 1024, 2048)]
+    module, _ = lower([case.program for case in cases], AVX512)
+    defined = [f.name for f in module.functions if f.blocks]
+    assert len([name for name in defined if name.startswith("micro_")]) == 1
+    assert len(defined) == 4
