@@ -1,80 +1,142 @@
 """THE TABLE OF CONTENTS of the compiler: from a recorded graph to a plan of kernels.
 
-  decompose        composite nodes -> primitive nodes (simplify removes idle movement on the way)
-  separate_roots   every root is a value of its own, not an input and not another root
-  choose_points    which values are kept, which are computed again where they are used
-  group_points     which points share a kernel
-  build_kernel     group -> tile program
-  expand           math functions -> basic operations
-  verify           the tile program is well formed
-  build            tile programs -> executables (by the backend; equal programs are built once)
-  assemble         numbered buffers, regions, memory taken over in place
+`PASSES` below is the ordered list; each pass fills or replaces fields of the `Compilation`. A
+trace (compiler/decisions.py) sees the state before and after each pass, which is how DEBUG, DUMP
+and CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
 
-import numpy as np
-
-from rushlight.compiler.fuse.group import Group, group_points
-from rushlight.compiler.fuse.materialize import Points, choose_points
+from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Pass
+from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
+from rushlight.compiler.describe import describe_kernels
+from rushlight.compiler.fuse.group import group_points
+from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
+from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
-from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Executable, Plan
-from rushlight.compiler.tile.build import BuildContext, build_kernel
-from rushlight.compiler.tile.ir import Program
+from rushlight.compiler.steps import make_steps
+from rushlight.compiler.target import Plan
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir.node import Node, make_node, topological
 from rushlight.ops import cast
 
-Builder = Callable[[Sequence[Program]], list[Executable]]
+__all__ = ["Builder", "Graph", "NumberSlot", "PASSES", "compile_graph", "separate_roots"]
 
 
-@dataclass(frozen=True)
-class NumberSlot:
-    """What a scalar leaf of a program graph holds: its position in the numbers of a call."""
-
-    index: int
-
-
-@dataclass(frozen=True, eq=False)
-class Graph:
-    """What is compiled.
-
-    inputs     buffer leaves, in the order of the pointers
-    roots      the values wanted
-    donated    inputs whose memory may be overwritten (nobody needs their old value)
-    variables  names of the size and offset variables
-    hints      a typical value for each
-    site_text  what to say when an index check of this node fails
-    """
-
-    inputs: tuple[Node, ...]
-    roots: tuple[Node, ...]
-    donated: frozenset[Node]
-    variables: tuple[str, ...]
-    hints: Hints
-    site_text: Callable[[Node], str]
+def compile_graph(
+    graph: Graph, build: Builder, trace: Trace = SILENT, verify: bool = False, first: int = 0
+) -> Plan:
+    """All passes, in order. `first`: the number of the first kernel, for its name."""
+    state = Compilation(graph, build, trace, first, list(graph.roots))
+    trace.before(state)
+    for step in PASSES:
+        before = copy(state)
+        step.run(state)
+        if verify and step.verify is not None:
+            step.verify(state)
+        trace.after(step.name, step.kind, before, state)
+    assert state.plan is not None
+    return state.plan
 
 
-def compile_graph(graph: Graph, build: Builder) -> Plan:
-    """All passes, in order."""
-    roots = separate_roots(decompose(graph.roots), graph.inputs)
-    points = choose_points(roots, graph.hints)
-    groups = group_points(points, graph.hints)
-    sites = _Sites(graph.site_text)
-    steps = _steps(graph, roots, points, groups, sites)
-    executables = _build(steps, build)
-    return assemble(
-        steps, executables, graph.inputs, roots, graph.donated, graph.variables, sites.texts()
-    )
+def _decompose(state: Compilation) -> None:
+    state.roots = decompose(state.roots, state.came_from)
 
 
-def separate_roots(roots: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
+def _separate_roots(state: Compilation) -> None:
+    old, state.roots = state.roots, separate_roots(state.roots)
+    for before, after in zip(old, state.roots, strict=True):
+        state.came_from.setdefault(after, state.recorded(before))
+
+
+def _choose_points(state: Compilation) -> None:
+    state.points = choose_points(state.roots, state.graph.hints)
+    if state.trace is not SILENT:
+        for node in topological(state.roots):
+            if not node.leaf:
+                state.trace.choose(Choice("point", _why_kept(node, state), node))
+
+
+def _why_kept(node: Node, state: Compilation) -> Decision:
+    points = state.require_points()
+    if node in points:
+        return Decision("yes", (points.reasons[node],))
+    return Decision("no", ("cheap_to_repeat" if len(points.users[node]) > 1 else "one_reader",))
+
+
+def _group_points(state: Compilation) -> None:
+    state.groups = group_points(state.require_points(), state.graph.hints, state.trace)
+
+
+def _build_kernels(state: Compilation) -> None:
+    state.kernels = make_steps(state)
+    state.steps = state.kernels
+
+
+def _expand_math(state: Compilation) -> None:
+    state.steps = [
+        step if isinstance(step, HostStep) else replace(step, program=expand(step.program))
+        for step in state.kernels
+    ]
+
+
+def _build(state: Compilation) -> None:
+    programs = [None if isinstance(s, HostStep) else s.program for s in state.steps]
+    built = iter(state.build([p for p in programs if p is not None]))
+    state.executables = [None if p is None else next(built) for p in programs]
+
+
+def _assemble(state: Compilation) -> None:
+    graph = state.graph
+    checked = state.sites.nodes()
+    texts = ("", *(graph.site_text(state.recorded(node)) for node in checked))
+    state.plan = assemble(
+        state.steps, state.executables, graph.inputs, state.roots, graph.donated,
+        graph.variables, texts,
+    )  # fmt: skip
+    state.plan.meta["kernels"] = describe_kernels(state)
+    state.plan.meta["checked"] = tuple(checked)
+
+
+def _verify_graph(state: Compilation) -> None:
+    verify_graph(state.roots, state.graph.hints)
+
+
+def _programs_are_well_formed(steps: Sequence[Step], expanded: bool) -> None:
+    for step in steps:
+        if not isinstance(step, HostStep):
+            verify_program(step.program, expanded)
+
+
+PASSES: tuple[Pass, ...] = (
+    # composite nodes -> primitive nodes (simplify removes idle movement on the way)
+    Pass("decompose", "graph", _decompose, _verify_graph),
+    # every root is a value of its own, not an input and not another root
+    Pass("separate_roots", "graph", _separate_roots, _verify_graph),
+    # which values are kept, which are computed again where they are used
+    Pass("choose_points", "points", _choose_points),
+    # which points share a kernel
+    Pass("group_points", "groups", _group_points),
+    # group -> tile program
+    Pass("build_kernels", "tiles", _build_kernels,
+         lambda state: _programs_are_well_formed(state.kernels, expanded=False)),
+    # math functions -> basic operations
+    Pass("expand_math", "tiles", _expand_math,
+         lambda state: _programs_are_well_formed(state.steps, expanded=True)),
+    # tile programs -> executables (by the backend; equal programs are built once)
+    Pass("build", "code", _build),
+    # numbered buffers, regions, memory taken over in place
+    Pass("assemble", "plan", _assemble),
+)  # fmt: skip
+
+
+def separate_roots(roots: Sequence[Node]) -> list[Node]:
     """A root that is a leaf or repeats another becomes a copy (an identity cast)."""
     seen: set[Node] = set()
     separate = []
@@ -86,81 +148,3 @@ def separate_roots(roots: Sequence[Node], inputs: Sequence[Node]) -> list[Node]:
         seen.add(root)
         separate.append(here)
     return separate
-
-
-class _Sites:
-    """Numbers of index checks, from 1; one per gather or scatter node."""
-
-    def __init__(self, text: Callable[[Node], str]) -> None:
-        self._text = text
-        self._numbers: dict[Node, int] = {}
-
-    def __call__(self, node: Node) -> int:
-        return self._numbers.setdefault(node, len(self._numbers) + 1)
-
-    def texts(self) -> tuple[str, ...]:
-        return ("", *(self._text(node) for node in self._numbers))
-
-
-def _steps(
-    graph: Graph, roots: list[Node], points: Points, groups: list[Group], sites: _Sites
-) -> list[Step]:
-    outputs = _outputs(roots, points, groups)
-    last_reader = _last_readers(points, groups)
-
-    def donatable(group: Group) -> frozenset[Node]:
-        return frozenset(n for n in graph.donated if last_reader.get(n) == {group.number})
-
-    context = BuildContext(points, graph.hints, outputs, sites, donatable)
-    steps: list[Step] = []
-    for group in groups:
-        if group.kind == "host":
-            steps.append(_host_step(group, points))
-        else:
-            kernel = build_kernel(group, context)
-            program = expand(kernel.program)
-            verify_program(program)
-            steps.append(replace(kernel, program=program))
-    return steps
-
-
-def _outputs(roots: list[Node], points: Points, groups: list[Group]) -> frozenset[Node]:
-    """Members that somebody outside their group reads."""
-    group_of = {member: group for group in groups for member in group.members}
-    wanted = set(roots)
-    for node in points.points:
-        if any(group_of[user] is not group_of[node] for user in points.users[node]):
-            wanted.add(node)
-    return frozenset(wanted)
-
-
-def _last_readers(points: Points, groups: list[Group]) -> dict[Node, set[int]]:
-    """Input leaf -> numbers of the groups that read it."""
-    group_of = {member: group for group in groups for member in group.members}
-    readers: dict[Node, set[int]] = {}
-    for node in points.points:
-        for source in topological(list(node.src), stop=points.__contains__):
-            if source.leaf == "buffer":
-                readers.setdefault(source, set()).add(group_of[node].number)
-    return readers
-
-
-def _host_step(group: Group, points: Points) -> HostStep:
-    (node,) = group.members
-    record = node.op
-    assert record is not None and record.reference is not None
-    reference = record.reference
-    attrs = dict(zip(record.attr_index, node.attrs, strict=False))
-
-    def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **attrs)
-
-    return HostStep(group, node, node.src, run)
-
-
-def _build(steps: Sequence[Step], build: Builder) -> list[Executable | None]:
-    programs = [None if isinstance(s, HostStep) else s.program for s in steps]
-    built = iter(build([p for p in programs if p is not None]))
-    return [None if p is None else next(built) for p in programs]
-
-

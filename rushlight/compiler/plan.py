@@ -1,7 +1,7 @@
 """Kernels -> plan: numbered buffers, regions of independent calls, memory taken over in place.
 
-Buffers are numbered inputs first, then results (one per root, in order), then temps. Kernels keep
-their order; neighbours that do not touch each other's data share a region.
+Buffers are numbered inputs first, then results (one per root, in order), then temps. A region holds
+the steps of one level of the dependence graph.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def assemble(
     calls = [_call(step, exe, table) for step, exe in zip(steps, executables, strict=True)]
     reads = [_reads(step, table) for step in steps]
     writes = [_writes(step, call, table) for step, call in zip(steps, calls, strict=True)]
-    regions = _regions(reads, writes)
+    regions = _regions(reads, writes, len(inputs))
     reuse = _take_over(steps, regions, reads, roots, donated, table)
     plan = Plan(
         tuple(table.specs),
@@ -120,19 +120,29 @@ def _writes(step: Step, call: KernelCall | HostCall, table: _Table) -> set[int]:
     return set(call.buffers) - _reads(step, table)
 
 
-def _regions(reads: list[set[int]], writes: list[set[int]]) -> list[list[int]]:
-    regions: list[list[int]] = []
-    region_reads: set[int] = set()
-    region_writes: set[int] = set()
-    for number, (read, write) in enumerate(zip(reads, writes, strict=True)):
-        clash = (read & region_writes) or (write & (region_reads | region_writes))
-        if clash or not regions:
-            regions.append([])
-            region_reads, region_writes = set(), set()
-        regions[-1].append(number)
-        region_reads |= read
-        region_writes |= write
-    return regions
+def _regions(reads: list[set[int]], writes: list[set[int]], inputs: int) -> list[list[int]]:
+    """Levels of the dependence graph: everything in a region is independent of the rest of it.
+
+    A step that reads only program inputs waits until just before its first reader (its result would
+    only lie about); all others run as soon as they can.
+    """
+    writer: dict[int, int] = {}
+    level: list[int] = []
+    readers: dict[int, list[int]] = {}
+    for step, (read, write) in enumerate(zip(reads, writes, strict=True)):
+        sources = {writer[buffer] for buffer in read if buffer in writer}
+        level.append(1 + max((level[source] for source in sources), default=-1))
+        for source in sources:
+            readers.setdefault(source, []).append(step)
+        for buffer in write:
+            writer[buffer] = step
+    for step in reversed(range(len(level))):
+        if step in readers and all(buffer < inputs for buffer in reads[step]):
+            level[step] = min(level[reader] for reader in readers[step]) - 1
+    regions: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
+    for step, number in enumerate(level):
+        regions[number].append(step)
+    return [region for region in regions if region]
 
 
 def _take_over(

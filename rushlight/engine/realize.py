@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.engine import watch
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Program, ProgramCache
@@ -117,7 +118,10 @@ def run_program(
     count = first_result + len(results)
     pointers[first_result:count] = [buffer.address for buffer in results]
     pointers[count:] = layout.temp_offsets + arena.address
-    status = program.loaded.run(pointers, values, numbers)
+    if watch.is_watched():
+        status = watch.run_watched(program, pointers, values, numbers)
+    else:
+        status = program.loaded.run(pointers, values, numbers)
     if status:
         raise IndexError(program.plan.sites[status])
     return results

@@ -10,12 +10,17 @@ InputBoundary last, where the hooks run with both tuples of gradients.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import rushlight as torch
 
 Gradients = tuple[torch.Tensor | None, ...]
+NO_INPUT_GRADIENTS = (
+    "Full backward hook is firing when gradients are computed with respect to module outputs since "
+    "no inputs require gradients."
+)
 INPUT_BEFORE_OUTPUT = (
     "Module backward hook for grad_input is called before the grad_output one. This happens "
     "because the gradient in your nn.Module flows to the Module's input without passing through "
@@ -126,6 +131,8 @@ class BackwardCall:
 
     def run_hooks_without_inputs(self, grad_output: Gradients) -> None:
         """Show the hooks only None for the inputs; they can change nothing."""
+        if self.hooks:
+            warnings.warn(NO_INPUT_GRADIENTS, stacklevel=2)
         for hook in self.hooks:
             returned = hook(self.module, (None,) * self.input_count, grad_output)
             is_tuple_of_none = isinstance(returned, tuple) and all(r is None for r in returned)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import rushlight as torch
-from rushlight.tensors.functional import elu, relu6, softmax
 
 SELU_ALPHA = 1.6732632423543772848170429916717
 SELU_SCALE = 1.0507009873554804934193349852946
@@ -27,7 +26,9 @@ def bilinear(
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return x1 @ weight[o] @ x2 for each output feature o."""
-    left = torch.tensordot(input1, weight, dims=([-1], [1]))  # (..., out, in2)
+    out_features, in1_features, in2_features = weight.shape
+    columns = weight.permute(1, 0, 2).reshape(in1_features, out_features * in2_features)
+    left = (input1 @ columns).reshape(*input1.shape[:-1], out_features, in2_features)
     out = (left * input2.unsqueeze(-2)).sum(-1)
     return out if bias is None else out + bias
 
@@ -54,10 +55,9 @@ def dropout_channels(
     if not training or p == 0.0:
         return input
     mask_shape = list(input.shape[: input.dim() - space_dims]) + [1] * space_dims
-    if p == 1.0:
-        mask = input.new_zeros(mask_shape)
-    else:
-        mask = input.new_empty(mask_shape).bernoulli_(1 - p).div_(1 - p)
+    mask = torch.zeros(mask_shape, dtype=input.dtype, device=input.device)
+    if p < 1.0:
+        mask = mask.bernoulli_(1 - p) / (1 - p)
     return input.mul_(mask) if inplace else input * mask
 
 
@@ -92,7 +92,8 @@ def threshold(
 
 def selu(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """Return scale * elu(x, alpha) with the two constants of self-normalizing networks."""
-    out = SELU_SCALE * elu(input, SELU_ALPHA)
+    negative = SELU_ALPHA * torch.expm1(input.clamp(max=0))
+    out = SELU_SCALE * torch.where(input > 0, input, negative)
     return input.copy_(out) if inplace else out
 
 
@@ -153,7 +154,7 @@ def softshrink(input: torch.Tensor, lambd: float = 0.5) -> torch.Tensor:
 
 def hardsigmoid(input: torch.Tensor, inplace: bool = False) -> torch.Tensor:
     """Return relu6(x + 3) / 6."""
-    out = relu6(input + 3) / 6
+    out = (input + 3).clamp(0, 6) / 6
     return input.copy_(out) if inplace else out
 
 
@@ -161,7 +162,9 @@ def softmin(
     input: torch.Tensor, dim: int | None = None, dtype: torch.dtype | None = None
 ) -> torch.Tensor:
     """Return softmax(-x)."""
-    return softmax(-input, dim=dim, dtype=dtype)
+    if dim is None:  # the choice of PyTorch's first releases
+        dim = 0 if input.dim() in (0, 1, 3) else 1
+    return torch.softmax(-input, dim, dtype=dtype)
 
 
 def pixel_shuffle(input: torch.Tensor, upscale_factor: int) -> torch.Tensor:

@@ -38,15 +38,6 @@ FIELDS: dict[str, Callable[[], Any]] = {
 }
 
 
-def typename(value: object) -> str:
-    """Name the type of a value as PyTorch's messages do."""
-    if isinstance(value, torch.Tensor):
-        return value.type()
-    cls = type(value)
-    is_builtin = cls.__module__ in ("builtins", "__builtin__", None)
-    return cls.__qualname__ if is_builtin else f"{cls.__module__}.{cls.__qualname__}"
-
-
 def indent_tail(text: str, width: int) -> str:
     """Indent all lines but the first."""
     return text.replace("\n", "\n" + " " * width)
@@ -96,7 +87,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
 
     def _check_name(self, name: Any, what: str, registry: dict[str, Any]) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{what} name should be a string. Got {typename(name)}")
+            raise TypeError(f"{what} name should be a string. Got {torch.typename(name)}")
         if "." in name:
             raise KeyError(f'{what} name can\'t contain "."')
         if name == "":
@@ -113,7 +104,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not isinstance(tensor, torch.Tensor):
             raise TypeError(
-                f"cannot assign '{typename(tensor)}' object to buffer '{name}' "
+                f"cannot assign '{torch.typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
         self._buffers[name] = tensor
@@ -129,7 +120,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         self._check_name(name, "parameter", self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{typename(param)}' object to parameter '{name}' "
+                f"cannot assign '{torch.typename(param)}' object to parameter '{name}' "
                 "(torch.nn.Parameter or None required)"
             )
         if param is not None and param.grad_fn is not None:
@@ -143,7 +134,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a module below this one."""
         if not isinstance(module, Module) and module is not None:
-            raise TypeError(f"{typename(module)} is not a Module subclass")
+            raise TypeError(f"{torch.typename(module)} is not a Module subclass")
         if isinstance(name, str) and "." in name and not hasattr(self, name):
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         self._check_name(name, "module", self._modules)
@@ -180,7 +171,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         elif name in fields.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as parameter '{name}' "
+                    f"cannot assign '{torch.typename(value)}' as parameter '{name}' "
                     "(torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, value)
@@ -192,7 +183,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         elif name in fields.get("_modules", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{typename(value)}' as child module '{name}' "
+                    f"cannot assign '{torch.typename(value)}' as child module '{name}' "
                     "(torch.nn.Module or None expected)"
                 )
             self._modules[name] = value
@@ -204,7 +195,7 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
     def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, torch.Tensor):
             raise TypeError(
-                f"cannot assign '{typename(value)}' as buffer '{name}' "
+                f"cannot assign '{torch.typename(value)}' as buffer '{name}' "
                 "(torch.nn.Buffer, torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer):

@@ -7,7 +7,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.nn.containers import checked_index, checked_pairs
-from rushlight.nn.module import Module, typename
+from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 
 
@@ -201,7 +201,7 @@ class ParameterDict(Module):
 
     def extra_repr(self) -> str:
         return "\n".join(
-            f"  ({key}): {describe(value, typename(value))}" for key, value in self.items()
+            f"  ({key}): {describe(value, torch.typename(value))}" for key, value in self.items()
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,22 +1,46 @@
-"""Every op of the project, each declared once as a record. See README.md for the families."""
+"""Every op of the project, each declared once as a record. See README.md for the families.
+
+>>> from rushlight.ops import softmax, exp      # records; call them on Nodes or Tensors
+"""
 
 from __future__ import annotations
 
 from rushlight.ir.opdef import all_ops
-from rushlight.ops import (
+from rushlight.ops import (  # noqa: F401
+    activation,
+    attention,
     binary,
+    classification,
+    conv,
+    conv_transpose,
+    distance,
+    draws,
     indexed,
+    indexing,
+    linalg,
+    lookup,
+    loss,
     movement,
+    norms,
     operators,
+    pointwise,
+    pool,
+    products,
     random,
     reduce,
+    reductions,
     select,
+    shape,
+    softmaxes,
     unary,
+    window,
 )
-from rushlight.ops.meta import Meta
+from rushlight.ops.build import full, zeros  # noqa: F401
+from rushlight.ops.einstein import einsum  # noqa: F401
+from rushlight.ops.meta import Meta  # noqa: F401
 
-# Names that Python or a module of this package already uses get an underscore.
-RESERVED = frozenset("abs all any max min pow range round slice sum random".split())
+# Names that Python uses get an underscore.
+RESERVED = frozenset("abs all any max min pow range round slice sum".split())
 
 for _name, _record in all_ops().items():
     globals()[f"{_name}_" if _name in RESERVED else _name] = _record

@@ -46,7 +46,9 @@ def with_values(*values: Any) -> Callable[[Rng], list[Sample]]:
 
     def build(rng: Rng) -> list[Sample]:
         extra = tuple(value.default for value in values)
-        return [Sample((array(rng, *shape, low=-4, high=7), *extra)) for shape in ((3, 5), (), (0,))]
+        return [
+            Sample((array(rng, *shape, low=-4, high=7), *extra)) for shape in ((3, 5), (), (0,))
+        ]
 
     return build
 
@@ -145,9 +147,7 @@ elu = _activation(
 celu = _activation(
     "celu",
     "x above 0, alpha * (exp(x / alpha) - 1) below.",
-    lambda x, alpha: where(
-        gt(x, 0.0), x, like(alpha, x.dtype) * expm1(x / like(alpha, x.dtype))
-    ),
+    lambda x, alpha: where(gt(x, 0.0), x, like(alpha, x.dtype) * expm1(x / like(alpha, x.dtype))),
     lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
     lambda g, x, alpha, meta: (where(gt(x, 0.0), g, g * exp(x / like(alpha, x.dtype))),),
     (Value("alpha", 1.0),),
@@ -164,9 +164,7 @@ leaky_relu = _activation(
     "x above 0, negative_slope * x below.",
     lambda x, negative_slope: where(gt(x, 0.0), x, x * like(negative_slope, x.dtype)),
     lambda x, negative_slope: np.where(x > 0, x, negative_slope * x),
-    lambda g, x, negative_slope, meta: (
-        where(gt(x, 0.0), g, g * like(negative_slope, x.dtype)),
-    ),
+    lambda g, x, negative_slope, meta: (where(gt(x, 0.0), g, g * like(negative_slope, x.dtype)),),
     (Value("negative_slope", 0.01),),
 )
 
@@ -217,9 +215,7 @@ log_sigmoid = _activation(
 hardtanh = _activation(
     "hardtanh",
     "x clamped to [min_val, max_val]; no gradient at the ends.",
-    lambda x, min_val, max_val: minimum(
-        maximum(x, like(min_val, x.dtype)), like(max_val, x.dtype)
-    ),
+    lambda x, min_val, max_val: minimum(maximum(x, like(min_val, x.dtype)), like(max_val, x.dtype)),
     lambda x, min_val, max_val: np.clip(x, min_val, max_val),
     lambda g, x, min_val, max_val, meta: (
         where(inside(x, like(min_val, x.dtype), like(max_val, x.dtype)), g, 0.0),

@@ -215,7 +215,9 @@ def scatter_reduce_decompose(
 ) -> Any:
     start = x
     if not include_self:
-        touched = scatter_dim(to_dtype(x, int64) * 0, dim, index, to_dtype(src, int64) * 0 + 1, "set")
+        touched = scatter_dim(
+            to_dtype(x, int64) * 0, dim, index, to_dtype(src, int64) * 0 + 1, "set"
+        )
         edge = START[reduce] if x.dtype.is_floating_point else _whole_edge(x.dtype, reduce)
         start = where(eq(touched, 1), edge, x)
     total = scatter_dim(start, dim, index, src, KINDS[reduce])

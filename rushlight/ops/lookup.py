@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import bool_, int32, int64
-from rushlight.ir.opdef import Arg, Attr, Call, Dim, NotDifferentiable, wrap_dim
+from rushlight.ir.opdef import Arg, Attr, Call, Dim, NotDifferentiable
 from rushlight.ops.binary import eq, ge, gt, logical_and, maximum, ne, sub
-from rushlight.ops.build import size_value, to_dtype, zeros
+from rushlight.ops.build import to_dtype, zeros
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import gather_nd, scatter_nd
-from rushlight.ops.indexing import at_dim, gather
+from rushlight.ops.indexing import at_dim
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import expand, permute, reshape
+from rushlight.ops.movement import expand, reshape
 from rushlight.ops.reduce import reduce_sum, scan_sum
-from rushlight.ops.rules import Shape, broadcast_shapes, is_static, operand_dtype, operand_shape
+from rushlight.ops.rules import Shape, broadcast_shapes, is_static, operand_dtype
 from rushlight.ops.samples import ErrorSample, Sample, array, truth, whole
 from rushlight.ops.select import where
 
@@ -101,9 +101,7 @@ def take_shapes(x: Any, indices: Any, dim: int) -> tuple[Shape, Shape]:
     lead_x = (*x.shape[:dim], 1, *x.shape[dim + 1 :])
     lead_i = (*indices.shape[:dim], 1, *indices.shape[dim + 1 :])
     both = broadcast_shapes(lead_x, lead_i)
-    return tuple(
-        (*both[:dim], shape[dim], *both[dim + 1 :]) for shape in (x.shape, indices.shape)
-    )  # type: ignore[return-value]
+    return tuple((*both[:dim], shape[dim], *both[dim + 1 :]) for shape in (x.shape, indices.shape))  # type: ignore[return-value]
 
 
 def take_decompose(x: Any, indices: Any, dim: int) -> Any:

@@ -15,7 +15,7 @@ from rushlight.ir.opdef import Arg, Attr, Call, Dim, Dims, Offsets, Sizes, op
 from rushlight.ops.build import sum_to_shape, zeros
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import Shape, common_dtype, is_static, operand_dtype, replace_dim
-from rushlight.ops.samples import ErrorSample, Rng, Sample, array
+from rushlight.ops.samples import ErrorSample, Sample, array
 
 
 def check_reshape(call: Call) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import bool_, int64
-from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dims, NotDifferentiable, OpDef
+from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dims, OpDef
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, maximum, ne, sub
 from rushlight.ops.build import full, keep, size_value, to_dtype, unreduce
@@ -172,9 +172,7 @@ def check_not_empty(call: Call) -> None:
                     f"{call.op.name}(): Expected reduction dim to be specified for input.numel() "
                     "== 0. Specify the reduction dim with the 'dim' argument."
                 )
-            raise IndexError(
-                f"{call.op.name}(): Expected reduction dim {d} to have non-zero size."
-            )
+            raise IndexError(f"{call.op.name}(): Expected reduction dim {d} to have non-zero size.")
 
 
 def extreme_grad(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:  # noqa: A002
@@ -291,7 +289,10 @@ def _free_count(shape: tuple, dim: Any, correction: Any, dtype: Any) -> Any:
 
 
 def var_decompose(
-    input: Any, dim: Any = None, correction: Any = 1, keepdim: bool = False  # noqa: A002
+    input: Any,
+    dim: Any = None,
+    correction: Any = 1,
+    keepdim: bool = False,  # noqa: A002
 ) -> Any:
     off = centered(input, dim)
     free = _free_count(input.shape, dim, correction, input.dtype)
@@ -299,7 +300,12 @@ def var_decompose(
 
 
 def var_grad(
-    g: Any, input: Any, dim: Any, correction: Any, keepdim: bool, meta: Meta  # noqa: A002
+    g: Any,
+    input: Any,
+    dim: Any,
+    correction: Any,
+    keepdim: bool,
+    meta: Meta,  # noqa: A002
 ) -> tuple:
     shape, dtype = meta.shape("input"), meta.dtype("input")
     share = g * 2.0 / _free_count(shape, dim, correction, dtype)
@@ -307,7 +313,13 @@ def var_grad(
 
 
 def std_grad(
-    g: Any, input: Any, out: Any, dim: Any, correction: Any, keepdim: bool, meta: Meta  # noqa: A002
+    g: Any,
+    input: Any,
+    out: Any,
+    dim: Any,
+    correction: Any,
+    keepdim: bool,
+    meta: Meta,  # noqa: A002
 ) -> tuple:
     flat = eq(out, 0.0)
     through = where(flat, 0.0, g / (where(flat, 1.0, out) * 2.0))
@@ -370,7 +382,10 @@ NORM_INPUTS = (Arg("input"), Attr("p", 2.0), Dims("dim", None), Attr("keepdim", 
 
 
 def norm_decompose(
-    input: Any, p: float = 2.0, dim: Any = None, keepdim: bool = False  # noqa: A002
+    input: Any,
+    p: float = 2.0,
+    dim: Any = None,
+    keepdim: bool = False,  # noqa: A002
 ) -> Any:
     size = abs_(input)
     if p == math.inf or p == -math.inf:
@@ -394,7 +409,13 @@ def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> np.n
 
 
 def norm_grad(
-    g: Any, input: Any, out: Any, p: float, dim: Any, keepdim: bool, meta: Meta  # noqa: A002
+    g: Any,
+    input: Any,
+    out: Any,
+    p: float,
+    dim: Any,
+    keepdim: bool,
+    meta: Meta,  # noqa: A002
 ) -> tuple:
     """0 where the norm is 0."""
     shape, dtype = meta.shape("input"), meta.dtype("input")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import (
-    FROM_DECOMPOSITION,
     Arg,
     Attr,
     Call,
@@ -23,7 +21,6 @@ from rushlight.ir.opdef import (
 )
 from rushlight.ir.symint import maximum as size_maximum
 from rushlight.ir.symint import minimum as size_minimum
-from rushlight.ops import samples
 from rushlight.ops.binary import add, eq, ge, le, mul
 from rushlight.ops.build import (
     iota_along,
@@ -31,12 +28,10 @@ from rushlight.ops.build import (
     size_value,
     slice_dim,
     to_dtype,
-    zeros,
 )
 from rushlight.ops.composite import composite
-from rushlight.ops.indexed import gather_nd, iota, scatter_nd
-from rushlight.ops.meta import Meta
-from rushlight.ops.movement import cat, expand, flip, pad, permute, reshape, slice_
+from rushlight.ops.indexed import gather_nd, iota
+from rushlight.ops.movement import cat, expand, permute, reshape
 from rushlight.ops.rules import Shape, is_static, operand_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Sample, array, whole
 from rushlight.ops.select import where
@@ -74,9 +69,7 @@ stack = composite(
     samples=lambda rng: [
         Sample(([array(rng, 2, 3), array(rng, 2, 3)],), {"dim": d}) for d in (0, 1, -1)
     ],
-    error_samples=(
-        ErrorSample(([np.ones(2), np.ones(3)],), {}, RuntimeError, "to be equal size"),
-    ),
+    error_samples=(ErrorSample(([np.ones(2), np.ones(3)],), {}, RuntimeError, "to be equal size"),),
 )
 
 
@@ -229,7 +222,9 @@ def diag_embed_decompose(x: Any, offset: int = 0) -> Any:
 
 
 def diag_embed_reference(x: np.ndarray, offset: int) -> np.ndarray:
-    result = np.zeros((*x.shape[:-1], x.shape[-1] + abs(offset), x.shape[-1] + abs(offset)), x.dtype)
+    result = np.zeros(
+        (*x.shape[:-1], x.shape[-1] + abs(offset), x.shape[-1] + abs(offset)), x.dtype
+    )
     at = np.arange(x.shape[-1])
     result[..., at + max(-offset, 0), at + max(offset, 0)] = x
     return result
@@ -380,7 +375,7 @@ def pixel_shuffle_decompose(x: Any, upscale_factor: int) -> Any:
 
 
 def pixel_shuffle_reference(x: np.ndarray, upscale_factor: int) -> np.ndarray:
-    r, (c, h, w) = upscale_factor, x.shape[-3:]
+    r = upscale_factor
     result = np.empty(_shuffled(x.shape, r), x.dtype)
     for i in range(r):
         for j in range(r):

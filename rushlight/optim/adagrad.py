@@ -83,4 +83,4 @@ class Adagrad(GroupedOptimizer):
         for param, rate in zip(params, self._per_step(params, decayed_lr), strict=True):
             grad = decayed_grad(param, group)
             total = self.state[param]["sum"].addcmul_(grad, grad, value=1)
-            descend(param, grad / total.sqrt().add_(group["eps"]), rate)
+            descend(param, grad / (total.sqrt() + group["eps"]), rate)

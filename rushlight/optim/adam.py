@@ -153,8 +153,11 @@ class Adam(GroupedOptimizer):
         if group["amsgrad"]:
             largest = state["max_exp_avg_sq"]
             square = largest.copy_(torch.maximum(largest, square))
-        denominator = (square.sqrt() / root).add_(group["eps"])
-        param.sub_(state["exp_avg"] / denominator * step_size)
+        denominator = square.sqrt() / root + group["eps"]
+        average = state["exp_avg"]
+        if group["differentiable"]:  # the next step changes it in place; backward needs it
+            average = average.clone()
+        param.sub_(average / denominator * step_size)
 
 
 class AdamW(Adam):

@@ -15,13 +15,10 @@ from itertools import chain
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.hooks import RemovableHandle
-from rushlight.nn.module import typename
-from rushlight.nn.module_convert import clear_grad
-from rushlight.nn.module_hooks import add_hook
 
 Params = Iterable[Any]
 Hook = Callable[..., Any]
+Handle = Any  # a torch.utils.hooks.RemovableHandle
 
 
 class _Required:
@@ -85,7 +82,7 @@ class Optimizer:
         if isinstance(params, torch.Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or "
-                f"dicts, but got {typename(params)}"
+                f"dicts, but got {torch.typename(params)}"
             )
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
@@ -171,7 +168,8 @@ class Optimizer:
     def _check_param(self, param: Any) -> None:
         if not isinstance(param, torch.Tensor):
             raise TypeError(
-                f"optimizer can only optimize Tensors, but one of the params is {typename(param)}"
+                "optimizer can only optimize Tensors, "
+                f"but one of the params is {torch.typename(param)}"
             )
         if self.defaults.get("differentiable") or param.is_leaf or param.retains_grad:
             return
@@ -233,31 +231,27 @@ class Optimizer:
 
     # --- hooks ----------------------------------------------------------------------------
 
-    def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
+    def register_step_pre_hook(self, hook: Hook) -> Handle:
         """Call `hook(optimizer, args, kwargs)` before each step; it may return both anew."""
         return add_hook(self._optimizer_step_pre_hooks, hook)
 
-    def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
+    def register_step_post_hook(self, hook: Hook) -> Handle:
         """Call `hook(optimizer, args, kwargs)` after each step."""
         return add_hook(self._optimizer_step_post_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` before `state_dict`."""
         return add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
-    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one."""
         return add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
 
-    def register_load_state_dict_pre_hook(
-        self, hook: Hook, prepend: bool = False
-    ) -> RemovableHandle:
+    def register_load_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(optimizer, state_dict)` before loading; it may return another one."""
         return add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
-    def register_load_state_dict_post_hook(
-        self, hook: Hook, prepend: bool = False
-    ) -> RemovableHandle:
+    def register_load_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> Handle:
         """Call `hook(optimizer)` after loading."""
         return add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
@@ -323,6 +317,24 @@ class Optimizer:
         self.__setstate__({"state": state, "param_groups": saved_groups})
         for hook in self._optimizer_load_state_dict_post_hooks.values():
             hook(self)
+
+
+def add_hook(hooks: OrderedDict[int, Hook], hook: Hook, prepend: bool = False) -> Handle:
+    """Add `hook` at the end, or first with `prepend`."""
+    handle = torch.utils.hooks.RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def clear_grad(grad: torch.Tensor) -> None:
+    """Fill a gradient with zeros, in place, and cut it from the graph that made it."""
+    if grad.grad_fn is not None:
+        grad.detach_()
+    else:
+        grad.requires_grad_(False)
+    grad.zero_()
 
 
 def copy_state(

@@ -82,7 +82,7 @@ class RMSprop(GroupedOptimizer):
             if group["centered"]:
                 mean = state["grad_avg"].lerp_(grad, 1 - alpha)
                 square = square.addcmul(mean, mean, value=-1)
-            root = square.sqrt().add_(group["eps"])
+            root = square.sqrt() + group["eps"]
             if group["momentum"] > 0:
                 buffer = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, root)
                 descend(param, buffer, group["lr"])

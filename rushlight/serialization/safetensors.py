@@ -26,6 +26,7 @@ from rushlight.serialization.dtype_names import (
 )
 from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.header import (
+    ALIGNMENT_BYTES,
     CRC_TENSORS,
     MAX_HEADER_BYTES,
     METADATA,
@@ -90,9 +91,10 @@ class Source:
     def take(self, count: int) -> bytearray | memoryview:
         """Return the next bytes in memory that the caller may write to."""
         if self.map is not None:
-            piece = self.map[self.position : self.position + count]
+            start = self.position
             self.position += count
-            return piece if self.position % LENGTH_BYTES == 0 else bytearray(piece)
+            piece = self.map[start : start + count]
+            return piece if start % ALIGNMENT_BYTES == 0 else bytearray(piece)
         buffer = bytearray(count)
         view = memoryview(buffer)
         filled = 0
@@ -137,7 +139,7 @@ def parse_checksums(metadata: dict[str, str], entries: list[Entry]) -> dict[str,
     if CRC_TENSORS not in metadata:
         return None
     checksums = json.loads(metadata[CRC_TENSORS])
-    if set(checksums) != {entry.name for entry in entries}:
+    if not isinstance(checksums, dict) or set(checksums) != {entry.name for entry in entries}:
         raise CorruptFileError("the checksums name other tensors than the header")
     return checksums
 

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 
 import rushlight as torch
 from rushlight.serialization.atomic_file import replace_file
+from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.safetensors import (
     Source,
     open_and_read,
@@ -66,7 +67,15 @@ def load(
     place = placement(map_location)
     if TREE not in metadata:
         return {name: place(tensor, "cpu") for name, tensor in tensors.items()}
-    return TreeReader(tensors, place).decode(json.loads(metadata[TREE]))
+    return read_tree(metadata[TREE], TreeReader(tensors, place))
+
+
+def read_tree(text: str, reader: TreeReader) -> Any:
+    """Decode the tree; one that `save` cannot have written is refused as damaged."""
+    try:
+        return reader.decode(json.loads(text))
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        raise CorruptFileError(f"the tree of the file cannot be read: {error!r}") from error
 
 
 def placement(map_location: Any) -> Callable[[torch.Tensor, str], torch.Tensor]:

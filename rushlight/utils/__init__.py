@@ -1,5 +1,6 @@
-"""`torch.utils`: data loading."""
+"""`torch.utils`: data loading, handles of hooks."""
 
-from rushlight.utils import data
+from rushlight.utils import data, hooks
+from rushlight.utils.typename import typename
 
-__all__ = ["data"]
+__all__ = ["data", "hooks", "typename"]

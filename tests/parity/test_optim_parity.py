@@ -339,3 +339,54 @@ def test_state_dicts_move_between_both():
         own_opt.step()
         real_opt.step()
     assert_params_equal(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop"])
+def test_gradient_of_two_differentiable_steps_equals_pytorch(name):
+    def run(t, make):
+        start = make(random_array((3,))).requires_grad_()
+        slope = make(random_array((3,), 1)).requires_grad_()
+        param = start.clone()
+        optimizer = getattr(t.optim, name)([param], lr=0.1, differentiable=True)
+        for step in range(1 if name == "RMSprop" else 2):
+            param.grad = slope * (step + 1)
+            optimizer.step()
+        param.sum().backward()
+        return start.grad, slope.grad
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for own, other in zip(run(torch, to_ours), run(real, to_real), strict=True):
+            np.testing.assert_allclose(own.numpy(), other.numpy(), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW"])
+def test_tensor_betas_equal_pytorch(name):
+    ours, theirs = make_params(torch, to_ours), make_params(real, to_real)
+    own_opt = getattr(torch.optim, name)(ours, betas=(torch.tensor(0.8), torch.tensor(0.9)))
+    real_opt = getattr(real.optim, name)(theirs, betas=(0.8, 0.9))
+    for step in range(5):
+        set_grads(ours, to_ours, step)
+        set_grads(theirs, to_real, step)
+        own_opt.step()
+        real_opt.step()
+    assert_params_equal(ours, theirs, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop"])
+def test_bfloat16_parameters_stay_close_to_pytorch(name):
+    ours, theirs = make_params(torch, to_ours), make_params(real, to_real)
+    for t, params in ((torch, ours), (real, theirs)):
+        for param in params:
+            param.data = param.data.to(t.bfloat16)
+    own_opt = getattr(torch.optim, name)(ours, lr=0.1)
+    real_opt = getattr(real.optim, name)(theirs, lr=0.1)
+    for step in range(5):
+        for t, make, params in ((torch, to_ours, ours), (real, to_real, theirs)):
+            for place, param in enumerate(params):
+                gradient = make(random_array(tuple(param.shape), 100 * step + place))
+                param.grad = gradient.to(t.bfloat16)
+        own_opt.step()
+        real_opt.step()
+    assert_params_equal([p.float() for p in ours], [p.float() for p in theirs], 0.03)
+    assert all(param.dtype == torch.bfloat16 for param in ours)

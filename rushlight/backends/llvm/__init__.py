@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from rushlight.backends.llvm.build import build, lower_text
 from rushlight.backends.llvm.caps import find_caps
+from rushlight.backends.llvm.explain import lower_asm, picks
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
 from rushlight.compiler.target import Backend
 
-BACKEND = Backend("llvm", find_caps, build, load, lower_text, dump, restore)
+BACKEND = Backend(
+    "llvm", find_caps, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
+)
 
 __all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]

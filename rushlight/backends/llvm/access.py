@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.llvm.caps import Target
+from rushlight.backends.llvm.casts import cast_bytes
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E, children, topological
 from rushlight.ir.symint import Expr, OpAtom, variables
@@ -98,6 +99,8 @@ class Accesses:
             if node.op in ("load", "local"):
                 gathered = stride_along(node.meta[1], axis, self.names) is OTHER
                 widest = max(widest, 8 if gathered else 1)
+            if node.op == "cast":
+                widest = max(widest, cast_bytes(node.args[0].dtype, node.dtype))
             if node.op == "fma" and not target.fma:
                 widest = 8
         if any(stride_along(at, axis, self.names) is OTHER for at in self.writes):

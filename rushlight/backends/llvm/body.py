@@ -16,6 +16,7 @@ from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
 from rushlight.backends.llvm.flatten import flatten_over
 from rushlight.backends.llvm.nest import emit_map, emit_scan, map_accesses, scan_accesses
 from rushlight.backends.llvm.reduce import choose_lanes, emit_reduce, reduce_accesses
+from rushlight.backends.llvm.reduce_panels import panel_width
 from rushlight.backends.llvm.sort import emit_sort, sort_local_bytes
 from rushlight.backends.llvm.types import Launch
 from rushlight.compiler.tile.ir import (
@@ -125,7 +126,7 @@ def plan_grid(ctx: KernelContext, grid: Grid) -> GridPlan:
     axis = chosen.axis
     size = MAP_BLOCK
     if not isinstance(statement, Map):
-        size = ctx.vector_bytes if isinstance(statement, Scan) else _column_block(ctx)
+        size = ctx.vector_bytes if isinstance(statement, Scan) else _column_block(ctx, axis)
     block = Axis(f"{axis.name}.block", ceildiv(axis.extent, size))
     start = block.var * size
     part = Range(axis, start, minimum(start + size, axis.extent))
@@ -134,8 +135,13 @@ def plan_grid(ctx: KernelContext, grid: Grid) -> GridPlan:
     return GridPlan(instances, (part, *ranges_of(statement.axes)), points)
 
 
-def _column_block(ctx: KernelContext) -> int:
-    return ctx.vector_bytes
+def _column_block(ctx: KernelContext, axis: Axis) -> int:
+    """Columns of an instance of a Reduce: long pieces of rows, and work for every thread."""
+    least, most = ctx.vector_bytes, panel_width(4)
+    if not isinstance(axis.extent, int):
+        return most // 2
+    share = -(-axis.extent // ctx.caps.threads)
+    return max(least, min(most, -(-share // least) * least))
 
 
 def _lanes_of(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import llvmlite.ir as ir
 
-from rushlight.backends.llvm.ops import F32, F64, I32, I64, Op, constant, with_lanes
+from rushlight.backends.llvm.ops import F32, F64, I32, Op, constant, with_lanes
 from rushlight.base.dtypes import DType, float32, int32, int64
 
 I1, I16, F16 = ir.IntType(1), ir.IntType(16), ir.HalfType()
@@ -33,6 +33,14 @@ def emit_cast(op: Op) -> ir.Value:
     if goal.is_floating_point:
         return b.sitofp(x, kind) if source.kind == "int" else b.uitofp(x, kind)
     return _resize(b, x, source.kind == "int", kind)
+
+
+def cast_bytes(source: DType, goal: DType) -> int:
+    """The widest value on the way of a cast, besides its ends."""
+    if source.is_floating_point and goal.name == "uint32":
+        return 8
+    half = any(d.is_floating_point and d.itemsize == 2 for d in (source, goal))
+    return 4 if half else 1
 
 
 def emit_bitcast(op: Op) -> ir.Value:

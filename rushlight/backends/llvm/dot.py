@@ -3,7 +3,7 @@
 An instance computes a block of mc x nc outputs of one batch element:
 
     for k0 in steps of kc:                     (one step when k is short)
-        pack the a block [mc / rows][kc][rows]                     -> L2
+        pack the a block, panels of `rows` rows                    -> L2
         for each panel of columns:
             pack the b panel [kc][columns]                         -> L1 or L2
             for each panel of rows:
@@ -18,7 +18,7 @@ shared, and the work repeated is about 1 / (mc / 16) of an operand's multiply-ad
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
@@ -36,6 +36,7 @@ from rushlight.ir.scalar import acc, cast
 from rushlight.ir.symint import ceildiv, maximum, product
 
 ALIGN = 64
+FEW_ROWS = 4
 
 
 def lower_dot_grid(
@@ -90,10 +91,19 @@ class DotEmitter:
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype)
+        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
+        row_step = s.kc + s.lanes if s.along_k_a else 0
+        self.k_room = row_step or s.kc
+        steps = (row_step, 1) if row_step else (1, s.rows)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
         self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
+        # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
+        self.few: ir.Function | None = None
+        if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
+            few = replace(self.shape, rows=FEW_ROWS)
+            self.few = emit_micro(ctx.module, f"{ctx.function.name}_few", few, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
-        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype)
+        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         self.layout = self._layout()
@@ -106,7 +116,7 @@ class DotEmitter:
         def bytes_of(elements: int) -> int:
             return -(-elements * size // ALIGN) * ALIGN
 
-        b = bytes_of(s.mc * s.kc + self.a.slack)
+        b = bytes_of(s.mc * self.k_room + self.a.slack)
         c = b + bytes_of(s.kc * s.columns + self.b.slack)
         return Layout(b, c, c if self.one_step else c + bytes_of(s.mc * s.nc))
 
@@ -148,7 +158,7 @@ class DotEmitter:
         with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
             left = builder.sub(block.m_here, m)
             panel = Panel(
-                self._elements(builder, a_block, builder.mul(m, i64(s.kc))),
+                self._elements(builder, a_block, builder.mul(m, i64(self.k_room))),
                 builder.add(block.m0, m), left, block.k0, block.kc,
             )  # fmt: skip
             self.pack_a.emit(builder, panel, block.env)
@@ -165,19 +175,30 @@ class DotEmitter:
     ) -> None:
         """One call of the micro kernel, and the epilogue when the sums are finished."""
         s, local = self.schedule, self.ctx.args.local
-        a_panel = self._elements(builder, local, builder.mul(m, i64(s.kc)))
+        a_panel = self._elements(builder, local, builder.mul(m, i64(self.k_room)))
         tile = self.tile
         if not self.one_step:
             c_block = self._bytes(builder, local, self.layout.c)
             at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
             tile = self._elements(builder, c_block, at)
-        step = i64(s.columns)
-        builder.call(self.micro, [a_panel, b_panel, step, block.kc, tile, block.first])
+        args = [a_panel, b_panel, i64(s.columns), block.kc, tile, block.first]
+        self._multiply(builder, args, builder.sub(block.m_here, m))
         if block.last is None:
             self._epilogue(builder, block, tile, m, n)
             return
         with builder.if_then(block.last):
             self._epilogue(builder, block, tile, m, n)
+
+    def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
+        if self.few is None:
+            builder.call(self.micro, args)
+            return
+        few = builder.icmp_signed("<=", rows, i64(FEW_ROWS))
+        with builder.if_else(few) as (then, otherwise):
+            with then:
+                builder.call(self.few, args)
+            with otherwise:
+                builder.call(self.micro, args)
 
     def _epilogue(
         self, builder: ir.IRBuilder, block: Block, tile: ir.Value, m: ir.Value, n: ir.Value

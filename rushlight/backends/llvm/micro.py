@@ -1,6 +1,6 @@
 """The inner kernel of a contraction: C tile += A panel @ B panel, all sums in registers.
 
-In: a packed A panel [k][rows], a B panel with `step` elements from one k to the next, and a C tile
+In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to the next, and a C tile
 [rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
 Always true: each output element is one chain over ascending k (floats: fused multiply-add, ints:
 wrapping multiply and add), started from 0 or from the C tile, which holds the chain exactly.
@@ -24,12 +24,17 @@ from rushlight.base.dtypes import DType
 
 @dataclass(frozen=True)
 class MicroShape:
-    """rows x (vectors * lanes) accumulators of `dtype`."""
+    """rows x (vectors * lanes) accumulators of `dtype`.
+
+    row_step, k_step: elements of the a panel from one row, and from one k, to the next.
+    """
 
     rows: int
     vectors: int
     lanes: int
     dtype: DType
+    row_step: int
+    k_step: int
 
     @property
     def columns(self) -> int:
@@ -103,7 +108,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     added = _emit_step(builder, pa, pb, sums, shape, target)
     rest = builder.sub(left, I64(1))
     left.add_incoming(rest, loop)
-    pa.add_incoming(_at(builder, pa, shape.rows, shape), loop)
+    pa.add_incoming(_at(builder, pa, shape.k_step, shape), loop)
     pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=I8), loop)
     for phi, value in zip(sums, added, strict=True):
         phi.add_incoming(value, loop)
@@ -140,7 +145,9 @@ def _emit_step(
     ]
     result = []
     for i in range(shape.rows):
-        one = builder.load(_at(builder, a, i, shape), align=size, typ=shape.element)
+        one = builder.load(
+            _at(builder, a, i * shape.row_step, shape), align=size, typ=shape.element
+        )
         row = splat(builder, one, lanes)
         for j, column in enumerate(columns):
             held = sums[i * shape.vectors + j]

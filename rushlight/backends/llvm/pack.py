@@ -1,13 +1,14 @@
-"""Packing: one panel of an operand of a contraction, evaluated into scratch as [k][width].
+"""Packing: one panel of an operand of a contraction, evaluated into scratch.
 
 In: the operand's expression (a prologue: loads through views, casts, elementwise), where the panel
 begins, how many of its lanes exist. Out: code that fills the panel; what lies in lanes that do not
 exist is never used, but it is no leftover memory (a denormal number there would be slow).
-Two ways, chosen by the schedule:
-  straight  vectors lie along the lane axis (m or n) and are stored as they are
-  along k   vectors lie along k; a square block is turned in registers
-A panel narrower than a vector is stored in ascending k with overlap: what spills over the end of
-one k is overwritten by the next. `slack` is what may be written behind a panel.
+Three ways, chosen by the schedule and the side:
+  straight  vectors lie along the lane axis (m or n):            stored as [k][width]
+  turned    vectors lie along k, square blocks are turned:       stored as [k][width]
+  rows      vectors lie along k (only for a, which is broadcast): stored as [width][row_step]
+A panel [k][width] narrower than a vector is stored in ascending k with overlap: what spills over
+the end of one k is overwritten by the next. `slack` is what may be written behind a panel.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Operand:
     lanes: int
     along_k: bool
     dtype: DType
+    row_step: int | Expr | None = None  # None: the panel is [k][width]
 
     @property
     def element(self) -> ir.Type:
@@ -95,13 +98,14 @@ class PackEmitter:
         self.ctx, self.operand = ctx, operand
         o = operand
         self.align = o.lanes * o.itemsize
-        self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if o.along_k else None
+        turned = o.along_k and o.row_step is None
+        self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if turned else None
 
     def emit(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
-        if self.operand.along_k and self.operand.width == 1:
-            self._one_lane(builder, panel, env)
+        if self.operand.row_step is not None:
+            self._rows(builder, panel, env)
         elif self.operand.along_k:
-            self._along_k(builder, panel, env)
+            self._turned(builder, panel, env)
         else:
             self._straight(builder, panel, env)
 
@@ -133,12 +137,13 @@ class PackEmitter:
         vectors = -(-o.width // o.lanes) * o.lanes
         exist = min_value(builder, panel.left, i64(vectors))
 
-        def fill(lane: ir.Value, mask: ir.Value | None) -> None:
-            with ctx.for_range(builder, i64(0), panel.kc) as k:
+        with ctx.for_range(builder, i64(0), panel.kc) as k:
+
+            def fill(lane: ir.Value, mask: ir.Value | None) -> None:
                 value = self._value(builder, panel, env, (lane, k), mask)
                 self._store(builder, panel, value, lane, k)
 
-        in_vectors(ctx, builder, exist, o.lanes, fill)
+            in_vectors(ctx, builder, exist, o.lanes, fill)
         if vectors == o.lanes:
             return
         used = builder.sdiv(builder.add(exist, i64(o.lanes - 1)), i64(o.lanes))
@@ -148,16 +153,29 @@ class PackEmitter:
         with missing as lane, ctx.for_range(builder, i64(0), panel.kc) as k:
             self._store(builder, panel, zero, lane, k)
 
-    def _one_lane(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
-        """A panel of one lane that lies along k: a copy."""
+    def _rows(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
+        """Each lane is a row of k; the short last vector spills into the gap between rows."""
+        o, ctx = self.operand, self.ctx
+        exist = min_value(builder, panel.left, i64(o.width))
+        step = ctx.int_expr(builder, o.row_step, {})
 
-        def fill(k: ir.Value, mask: ir.Value | None) -> None:
-            value = self._value(builder, panel, env, (i64(0), k), mask)
-            self._store(builder, panel, value, i64(0), k)
+        def place(row: ir.Value, k: ir.Value) -> ir.Value:
+            at = builder.add(builder.mul(row, step), k)
+            return builder.gep(panel.target, [at], source_etype=o.element)
 
-        in_vectors(self.ctx, builder, panel.kc, self.operand.lanes, fill)
+        with ctx.for_range(builder, i64(0), exist) as row:
 
-    def _along_k(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
+            def fill(k: ir.Value, mask: ir.Value | None) -> None:
+                value = self._value(builder, panel, env, (row, k), mask)
+                builder.store(value, place(row, k), align=o.itemsize)
+
+            in_vectors(ctx, builder, panel.kc, o.lanes, fill)
+        zero = constant(ir.VectorType(o.element, o.lanes), 0)
+        missing = ctx.for_range(builder, exist, i64(o.width))
+        with missing as row, ctx.for_range(builder, i64(0), panel.kc, o.lanes) as k:
+            builder.store(zero, place(row, k), align=o.itemsize)
+
+    def _turned(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         o, ctx = self.operand, self.ctx
         with ctx.for_range(builder, i64(0), i64(o.width), o.lanes) as lane:
             left = builder.sub(panel.left, lane)

@@ -17,10 +17,12 @@ from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
-A_BLOCK_BYTES = 480 << 10
+A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
+# Blocks of an axis of unknown length: enough instances for the threads in most cases.
+SYMBOLIC_BLOCK = 256
 # With few rows of a it is faster not to pack b, if b is no longer an expression than this.
 THIN_B_COST = 3
 
@@ -128,7 +130,7 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
 def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
     """A block size <= `most`, a multiple of `unit`, so that all blocks are about as large."""
     if not isinstance(extent, int):
-        return most
+        return max(1, min(most, SYMBOLIC_BLOCK) // unit) * unit
     blocks = max(1, ceildiv(extent, most))
     return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit
 

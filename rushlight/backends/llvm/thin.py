@@ -1,6 +1,6 @@
 """Contractions with few rows of a (a decoding step): b is read in place, once, and not packed.
 
-An instance computes `nc` columns of all rows. The rows of a are packed first, as [k][rows].
+An instance computes `nc` columns of all rows. The rows of a are packed first.
 
   b straight  for k in steps of `unroll`: sweep over the columns; the sums lie in L1, a vector of
               them takes `unroll` multiply-adds per visit, and b is read in long runs
@@ -49,14 +49,15 @@ class ThinEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         self.rows: int = grid.m.extent  # type: ignore[assignment]
-        self.shape = MicroShape(self.rows, 1, s.lanes, dtype)
+        self.shape = MicroShape(self.rows, 1, s.lanes, dtype, 1, self.rows)
         a = cast(grid.a, dtype)
-        self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype)
+        step = grid.k.extent + s.lanes if s.along_k_a else None
+        self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype, step)
         self.b = cast(grid.b, dtype)
         self.extents = [*(axis.extent for axis in grid.batch), ceildiv(grid.n.extent, s.nc)]
         # The sums come first: their size is a number, so the rows of a start at a fixed place.
         self.a_offset = self.rows * s.nc
-        elements = self.a_offset + self.rows * grid.k.extent + self.a.slack
+        elements = self.a_offset + self.rows * (step or grid.k.extent) + self.a.slack
         self.local_bytes = elements * dtype.itemsize
 
     def emit(self) -> None:
@@ -92,12 +93,19 @@ class ThinEmitter:
 
     def _broadcasts(self, k: ir.Value, steps: int) -> Iterator[list[ir.Value]]:
         """a[row, k + step] in all lanes, for every row, step by step."""
-        b, size = self.ctx.builder, self.grid.acc_dtype.itemsize
-        start = self._element(b, self.packed, b.mul(k, i64(self.rows)))
+        b, size, row_step = self.ctx.builder, self.grid.acc_dtype.itemsize, self.a.row_step
+        if row_step is None:
+            start = self._element(b, self.packed, b.mul(k, i64(self.rows)))
+            starts = [self._element(b, start, i64(row)) for row in range(self.rows)]
+        else:
+            step_value = self.ctx.int_expr(b, row_step, {})
+            offsets = [b.add(b.mul(i64(row), step_value), k) for row in range(self.rows)]
+            starts = [self._element(b, self.packed, at) for at in offsets]
+        k_step = self.rows if row_step is None else 1
         for step in range(steps):
             rows = []
-            for row in range(step * self.rows, (step + 1) * self.rows):
-                place = self._element(b, start, i64(row))
+            for start in starts:
+                place = self._element(b, start, i64(step * k_step))
                 one = b.load(place, typ=self.shape.element, align=size)
                 rows.append(splat(b, one, self.shape.lanes))
             yield rows

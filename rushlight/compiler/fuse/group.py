@@ -21,7 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
+from rushlight.compiler.fuse.materialize import Points, is_in_pieces
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import reshape_coords
@@ -32,6 +33,9 @@ from rushlight.ir.symint import Expr, Var, product
 MAX_MEMBERS = 48
 MIN_ROWS = 16
 SMALL_NUMEL = 1 << 15
+
+# A word and what was seen, for people: made into text only when somebody listens.
+Reason = tuple[Any, ...]
 
 
 @dataclass(eq=False)
@@ -46,7 +50,6 @@ class Group:
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
     before: int = 0  # bit set of groups that must run earlier
-    decisions: list[str] = field(default_factory=list)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -68,8 +71,8 @@ def axes_of(shape: Sequence[int | Expr]) -> tuple[Var, ...]:
 class Grouping:
     """The state of grouping: points are added in topological order."""
 
-    def __init__(self, points: Points, hints: Hints) -> None:
-        self.points, self.hints = points, hints
+    def __init__(self, points: Points, hints: Hints, trace: Trace = SILENT) -> None:
+        self.points, self.hints, self.trace = points, hints, trace
         self.groups: list[Group] = []
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
@@ -92,37 +95,62 @@ class Grouping:
             group = self._join_map(node, sources)
         if group is None:
             group = self._new_group(node)
+            self._note(node, group, ("starts_a_kernel", group.kind), "yes")
         self._link(group, node, sources)
 
+    def _note(self, node: Node, group: Group, reason: Reason, choice: str = "no") -> None:
+        if self.trace is not SILENT:
+            word, *seen = reason
+            shown = [str(list(part) if isinstance(part, tuple) else part) for part in seen]
+            text = word + (": " + " ".join(shown) if shown else "")
+            self.trace.choose(Choice("fuse", Decision(choice, (text,)), node, group))
+
     def _join_reduce(self, node: Node, sources: list[Node]) -> Group | None:
-        shape, dims = node.src[0].shape, node.attrs[0]
-        rows = product(n for d, n in enumerate(shape) if d not in dims)
-        split = not self._has_enough_rows(shape, rows)
-        for group in self._candidates(sources):
-            if group.kind == "map" and group.shape == shape and not split:
-                trial = Group("rows", group.number, shape, group.axes, dims)
-                trial.at, trial.members = group.at, group.members
-                if all(m.shape == shape for m in group.members) and self._fits(
-                    trial, node, trial.row_axes, sources
-                ):
-                    group.kind, group.reduced = "rows", dims
-                    group.at[node] = group.row_axes
-                    return group
-            elif group.kind in ("rows", "split") and (group.shape, group.reduced) == (shape, dims):
-                if self._fits(group, node, group.row_axes, sources):
-                    group.at[node] = group.row_axes
-                    return group
+        dims = node.attrs[0]
+        for group in self._candidates(node, sources):
+            refusal = self._reduce_refusal(group, node)
+            if not refusal:
+                trial = _as_rows(group, dims) if group.kind == "map" else group
+                refusal = self._refusal(trial, node, trial.row_axes, sources)
+            if refusal:
+                self._note(node, group, refusal)
+                continue
+            if group.kind == "map":
+                group.kind, group.reduced = "rows", dims
+            group.at[node] = group.row_axes
+            self._note(node, group, ("same_rows",), "yes")
+            return group
         return None
+
+    def _reduce_refusal(self, group: Group, node: Node) -> Reason:
+        """Why a reduction cannot be part of a group of this kind and shape (() if it can)."""
+        shape, dims = node.src[0].shape, node.attrs[0]
+        if group.kind not in ("map", "rows", "split"):
+            return ("not_in_such_a_kernel", group.kind)
+        if group.shape != shape:
+            return ("not_same_shape", shape, group.kind, group.shape)
+        if group.kind != "map":
+            same = group.reduced == dims
+            return () if same else ("other_dims_reduced", dims, group.reduced)
+        rows = product(n for d, n in enumerate(shape) if d not in dims)
+        if not self._has_enough_rows(shape, rows):
+            return ("too_few_rows", rows)
+        same = all(m.shape == shape for m in group.members)
+        return () if same else ("kernel_holds_other_shapes",)
 
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
-        for group in self._candidates(sources):
+        for group in self._candidates(node, sources):
+            refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
             for at in self._coordinates(group, node):
-                if self._fits(group, node, at, sources):
+                refusal = self._refusal(group, node, at, sources)
+                if not refusal:
                     group.at[node] = at
+                    self._note(node, group, self._why(group, node, sources), "yes")
                     return group
+            self._note(node, group, refusal)
         return None
 
-    def _candidates(self, sources: list[Node]) -> list[Group]:
+    def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
         """Groups that compute a source (latest first), then groups that read one too."""
         found = dict.fromkeys(
             self.group_of[s] for s in reversed(sources) if s in self.group_of
@@ -133,6 +161,9 @@ class Grouping:
                 if group not in found:
                     found[group] = None
                     ordered.append(group)
+        for group in ordered:
+            if len(group.members) >= MAX_MEMBERS:
+                self._note(node, group, ("kernel_full", MAX_MEMBERS))
         return [g for g in ordered if len(g.members) < MAX_MEMBERS]
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
@@ -149,20 +180,28 @@ class Grouping:
                 return [reshape_coords(group.row_axes, group.row_shape, node.shape)]
         return []
 
-    def _fits(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> bool:
+    def _refusal(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> Reason:
+        """Why `node` cannot lie at `at` in the group (() if it can)."""
         bit = 1 << group.number
-        others = [self.group_of[s] for s in sources if s in self.group_of]
-        if any(other is not group and other.before & bit for other in others):
-            return False
+        for source in sources:
+            other = self.group_of.get(source)
+            if other is not None and other is not group and other.before & bit:
+                return ("would_make_a_cycle", source.name)
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
-            return False  # its operand needs the finished rows: another pass over the data
+            return ("needs_finished_rows",)  # its operand: another pass over the data
         where = self._where(group, node, at)
-        return all(
-            read_at == group.at[source]
-            for source, read_at in self._reads_of(node, where)
-            if source in group.at
-        )
+        for source, read_at in self._reads_of(node, where):
+            if source in group.at and read_at != group.at[source]:
+                return ("read_elsewhere", source.name)
+        return ()
+
+    def _why(self, group: Group, node: Node, sources: list[Node]) -> Reason:
+        """What made the group a candidate."""
+        for source in reversed(sources):
+            if self.group_of.get(source) is group:
+                return ("reads_own_element", source.name)
+        return ("reads_the_same_input",)
 
     def _where(self, group: Group, node: Node, at: tuple) -> tuple:
         """The coordinates at which a member's inputs are evaluated."""
@@ -180,7 +219,7 @@ class Grouping:
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
             kind = "rows" if self._has_enough_rows(shape, rows) else "split"
-        elif node.name in ("cat", "slice_scatter_"):
+        elif is_in_pieces(node):
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
@@ -249,16 +288,23 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
     return reads
 
 
+def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
+    """What a map group would be with a reduction in it."""
+    trial = Group("rows", group.number, group.shape, group.axes, dims)
+    trial.at, trial.members = group.at, group.members
+    return trial
+
+
 def _is_map(node: Node) -> bool:
     assert node.op is not None
     return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
-        node.name not in ("cat", "slice_scatter_")
+        not is_in_pieces(node)
     )
 
 
-def group_points(points: Points, hints: Hints) -> list[Group]:
+def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:
     """Groups in an order in which they can run."""
-    groups = Grouping(points, hints).run()
+    groups = Grouping(points, hints, trace).run()
     return _in_order(groups)
 
 

@@ -83,7 +83,7 @@ def _reason(
         return node.op.kind
     if any(r.op is not None and r.op.kind == "host" for r in readers):
         return "host_operand"
-    if node.name in ("cat", "slice_scatter_") and not _is_small(node, hints):
+    if is_in_pieces(node) and not _is_small(node, hints):
         return "pieces"
     size = hints.numel(node)
     repeated = any(_reads_repeatedly(r, node, size, hints) for r in readers)
@@ -91,9 +91,21 @@ def _reason(
         cost = _inline_cost(node, reasons, size, hints)
         if repeated and (cost.expensive or cost.ops > 1 and _is_window(readers)):
             return "read_many_times"
-        if len(users) > 1 and not cost.is_cheap():
+        # Of a moved value the source is kept: a view costs its users nothing.
+        if len(users) > 1 and node.op.kind != "movement" and not cost.is_cheap():
             return "shared"
     return ""
+
+
+def is_in_pieces(node: Node) -> bool:
+    """Written region by region. An update of a constant is not: it is a masked read."""
+    return node.name == "cat" or (node.name == "slice_scatter_" and not _is_constant(node.src[0]))
+
+
+def _is_constant(node: Node) -> bool:
+    return node.leaf in ("const", "scalar") or (
+        node.name in ("expand", "reshape") and _is_constant(node.src[0])
+    )
 
 
 def _is_small(node: Node, hints: Hints) -> bool:

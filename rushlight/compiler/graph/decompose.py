@@ -18,30 +18,44 @@ from rushlight.ir.node import Node, make_node, topological, with_dtype
 from rushlight.ops import cast
 
 
-def decompose(roots: Sequence[Node]) -> list[Node]:
-    """The same values as graphs of primitive nodes."""
-    done: dict[Node, Node] = {}
-    return [_rewrite(root, done) for root in roots]
+def decompose(roots: Sequence[Node], came_from: dict[Node, Node] | None = None) -> list[Node]:
+    """The same values as graphs of primitive nodes.
+
+    `came_from` is filled: new node -> the given node that it is, or is part of.
+    """
+    rewriting = _Rewriting({} if came_from is None else came_from)
+    return [rewriting.run(root, None) for root in roots]
 
 
-def _rewrite(root: Node, done: dict[Node, Node]) -> Node:
-    for node in topological([root], stop=done.__contains__):
-        if node in done:
-            continue
-        if node.leaf:
-            done[node] = node
-            continue
-        src = tuple(done[s] for s in node.src)
-        op = node.op
-        assert op is not None
-        again = node
-        if src != node.src:
-            again = make_node(op, src, node.attrs, node.shape, node.dtype)
-        if op.kind == "composite":
-            done[node] = done[again] = _rewrite(_expand(again), done)
-        else:
-            done[node] = simplify(again)
-    return done[root]
+class _Rewriting:
+    """done: node -> its primitive form, over all roots and all expansions."""
+
+    def __init__(self, came_from: dict[Node, Node]) -> None:
+        self.done: dict[Node, Node] = {}
+        self.came_from = came_from
+
+    def run(self, root: Node, part_of: Node | None) -> Node:
+        """`part_of`: the given node in whose expansion `root` stands."""
+        done = self.done
+        for node in topological([root], stop=done.__contains__):
+            if node in done:
+                continue
+            if node.leaf:
+                done[node] = node
+                continue
+            owner = part_of or node
+            src = tuple(done[s] for s in node.src)
+            op = node.op
+            assert op is not None
+            again = node
+            if src != node.src:
+                again = make_node(op, src, node.attrs, node.shape, node.dtype)
+            if op.kind == "composite":
+                done[node] = done[again] = self.run(_expand(again), owner)
+            else:
+                done[node] = simplify(again)
+            self.came_from.setdefault(done[node], owner)
+        return done[root]
 
 
 def _expand(node: Node) -> Node:

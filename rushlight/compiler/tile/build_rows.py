@@ -323,14 +323,12 @@ def _contiguous_column(builder: KernelBuilder) -> int | None:
     reduced = [d for d in group.reduced if group.shape[d] != 1]
     if not kept or not reduced:
         return None
-    probe = builder.access()
     roots = []
     for member in group.members:
         if _is_reduce(member):
-            roots.append(_probe(builder, member.src[0]))
+            roots.append(_probe(builder, member.src[0], None))
         elif group.at[member] == group.axes:
-            roots.append(_probe(builder, member))
-    del probe
+            roots.append(_probe(builder, member, member))
     row_votes = column_votes = 0
     for at in index_exprs(roots):
         row_votes += coefficient(at, f"d{reduced[-1]}") == 1
@@ -338,11 +336,11 @@ def _contiguous_column(builder: KernelBuilder) -> int | None:
     return kept[-1] if column_votes > row_votes else None
 
 
-def _probe(builder: KernelBuilder, node: Node) -> E:
-    """The expression of a value with members of the group read as if they were in memory."""
+def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:
+    """The expression of a value; points other than `computed` are read as if from memory."""
 
     def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
-        if here.leaf == "buffer" or (here in builder.points and here is not node):
+        if here.leaf == "buffer" or (here in builder.points and here is not computed):
             return load_of(Buffer("probe", here.dtype, here.numel()), here.shape, at, mask)
         return None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import rushlight as torch
-from rushlight.nn.module import typename
 
 
 def check_same_device(parameters: list[torch.Tensor]) -> None:
@@ -38,7 +37,7 @@ def vector_to_parameters(vec: torch.Tensor, parameters: Iterable[torch.Tensor]) 
         tensor([1., 2.])
     """
     if not isinstance(vec, torch.Tensor):
-        raise TypeError(f"expected torch.Tensor, but got: {typename(vec)}")
+        raise TypeError(f"expected torch.Tensor, but got: {torch.typename(vec)}")
     parameters = list(parameters)
     check_same_device(parameters)
     start = 0

@@ -191,7 +191,7 @@ def test_targets_give_equal_bits(shape, swapped, dtype):
     assert same_bits(first, result_of(case, GENERIC, arrays=arrays))
 
 
-@pytest.mark.parametrize("shape", [(2, 1, 40, 20), (1, 33, 47, 600), (2, 20, 5, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(2, 1, 40, 20), (1, 33, 47, 600), (2, 31, 5, 3)], ids=str)
 def test_symbolic_sizes_give_the_bits_of_static_ones(shape):
     names = [Var(name, 0) for name in ("B", "M", "N", "K")]
     symbolic, sizes = matmul(*names, tb=True), dict(zip("BMNK", shape, strict=True))
@@ -383,7 +383,7 @@ def test_schedules_use_the_registers_and_serve_all_threads():
     assert isinstance(big, DotSchedule)
     assert 16 <= big.rows * big.vectors <= 28
     assert -(-1024 // big.mc) * -(-1024 // big.nc) >= 4
-    assert big.mc * big.kc * 4 <= 512 << 10
+    assert big.mc * big.kc * 4 <= 640 << 10
     thin = choose_schedule(matmul(1, 1, 1024, 64).grid, split_target(AVX512.features), 2)
     assert isinstance(thin, ThinSchedule)
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import pytest
 
 import rushlight as torch
-from rushlight.serialization import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization import CorruptFileError, UnsupportedObjectError, safetensors
 
 
 def round_trip(value, **kwargs):
@@ -178,3 +178,29 @@ def test_pickles_are_refused():
     for protocol in range(2, 6):
         with pytest.raises(CorruptFileError, match="pickled|header"):
             torch.load(io.BytesIO(pickle.dumps({"a": 1}, protocol)))
+
+
+BAD_TREES = [
+    "{",
+    "{}",
+    '{"unknown": 1}',
+    '{"tensor": "missing", "object": 0}',
+    '{"tensor": "x"}',
+    '{"float": "text"}',
+    '{"dict": 3}',
+    '{"dict": [[[], 1]]}',
+    '{"dict": [[1]]}',
+    '{"dtype": "load"}',
+    '{"size": "text"}',
+    '{"bytes": "a"}',
+    "[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("tree", BAD_TREES, ids=lambda tree: tree[:20])
+def test_tree_of_another_writer_is_refused(tree):
+    file = io.BytesIO()
+    safetensors.write_tensors(file, {"x": torch.ones(1)}, {"rushlight.tree": tree})
+    file.seek(0)
+    with pytest.raises(CorruptFileError):
+        torch.load(file)

@@ -32,7 +32,11 @@ ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out
 
 
 def samples(rng: Rng) -> list[Sample]:
-    return [*over_dim()(rng), Sample((array(rng),), {"dim": 0}), Sample((array(rng, 0, 2),), {"dim": 1})]
+    return [
+        *over_dim()(rng),
+        Sample((array(rng),), {"dim": 0}),
+        Sample((array(rng, 0, 2),), {"dim": 1}),
+    ]
 
 
 def at_least_1d(rule: Callable) -> Callable:

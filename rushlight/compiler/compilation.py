@@ -1,0 +1,125 @@
+"""What a compilation starts from and the state that its passes change.
+
+In: a `Graph` of the engine. Out: `Compilation`, whose fields the passes fill one after another.
+Always true: a pass replaces fields and changes nothing that they refer to, so a shallow copy of
+the state is what it was before a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.plan import Step
+from rushlight.compiler.sizes import Hints
+from rushlight.compiler.target import Executable, Plan
+from rushlight.compiler.tile.ir import Program
+from rushlight.ir.node import Node
+
+Builder = Callable[[Sequence[Program]], list[Executable]]
+
+
+@dataclass(frozen=True)
+class NumberSlot:
+    """What a scalar leaf of a program graph holds: its position in the numbers of a call."""
+
+    index: int
+
+
+def no_lines(node: Node) -> tuple[str, ...]:
+    """Where a node was recorded, when nobody kept it."""
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """What is compiled.
+
+    inputs     buffer leaves, in the order of the pointers
+    roots      the values wanted
+    donated    inputs whose memory may be overwritten (nobody needs their old value)
+    variables  names of the size and offset variables
+    hints      a typical value for each
+    site_text  what to say when an index check of this node fails
+    lines_of   user lines that recorded a node, as "file:line"
+    numbers    typical values of the scalar inputs, by slot, for people and checks
+    """
+
+    inputs: tuple[Node, ...]
+    roots: tuple[Node, ...]
+    donated: frozenset[Node]
+    variables: tuple[str, ...]
+    hints: Hints
+    site_text: Callable[[Node], str]
+    lines_of: Callable[[Node], tuple[str, ...]] = no_lines
+    numbers: tuple[Any, ...] | None = None
+
+
+class Sites:
+    """Numbers of index checks, from 1; one per gather or scatter node."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Node, int] = {}
+
+    def __call__(self, node: Node) -> int:
+        return self._numbers.setdefault(node, len(self._numbers) + 1)
+
+    def nodes(self) -> list[Node]:
+        """In the order of their numbers."""
+        return list(self._numbers)
+
+
+@dataclass
+class Compilation:
+    """The state of a compilation: every pass fills or replaces fields.
+
+    roots      the graph, decomposed by and by
+    came_from  node of the decomposed graph -> the recorded node that it is part of
+    kernels    tile programs as built, one per group, with math functions
+    steps      the same with basic operations only
+    first      the number of the first kernel: step i is called k{first + i}
+    """
+
+    graph: Graph
+    build: Builder
+    trace: Trace = SILENT
+    first: int = 0
+    roots: list[Node] = field(default_factory=list)
+    came_from: dict[Node, Node] = field(default_factory=dict)
+    points: Points | None = None
+    groups: list[Group] = field(default_factory=list)
+    sites: Sites = field(default_factory=Sites)
+    kernels: list[Step] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    executables: list[Executable | None] = field(default_factory=list)
+    plan: Plan | None = None
+
+    def recorded(self, node: Node) -> Node:
+        """The node of the given graph that `node` is, or is part of."""
+        return self.came_from.get(node, node)
+
+    def lines_of(self, node: Node) -> tuple[str, ...]:
+        return self.graph.lines_of(self.recorded(node))
+
+    def kernel_name(self, group: Group) -> str:
+        """k12; groups have their final order after the pass group_points."""
+        return f"k{self.first + self.groups.index(group)}"
+
+    def require_points(self) -> Points:
+        assert self.points is not None, "the pass choose_points has not run"
+        return self.points
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A named step. `kind`: the part of the state that it makes: "graph", "points", "groups",
+    "tiles", "code" or "plan". `verify`, with CHECK=1, raises when the result is not well formed."""
+
+    name: str
+    kind: str
+    run: Callable[[Compilation], None]
+    verify: Callable[[Compilation], None] | None = None

@@ -1,0 +1,68 @@
+"""Groups -> steps: a kernel or a host function each, with what every kernel has to know.
+
+In: a Compilation with points and groups. Out: one `Kernel` (a tile program as built) or `HostStep`
+per group, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rushlight.compiler.compilation import Compilation
+from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.plan import HostStep, Step
+from rushlight.compiler.tile.build import BuildContext, build_kernel
+from rushlight.ir.node import Node, topological
+
+
+def make_steps(state: Compilation) -> list[Step]:
+    points, groups = state.require_points(), state.groups
+    last_reader = _last_readers(points, groups)
+    donated = state.graph.donated
+
+    def donatable(group: Group) -> frozenset[Node]:
+        return frozenset(n for n in donated if last_reader.get(n) == {group.number})
+
+    outputs = _outputs(state.roots, points, groups)
+    context = BuildContext(points, state.graph.hints, outputs, state.sites, donatable)
+    return [
+        _host_step(group) if group.kind == "host" else build_kernel(group, context)
+        for group in groups
+    ]
+
+
+def _outputs(roots: list[Node], points: Points, groups: list[Group]) -> frozenset[Node]:
+    """Members that somebody outside their group reads."""
+    group_of = {member: group for group in groups for member in group.members}
+    wanted = set(roots)
+    for node in points.points:
+        if any(group_of[user] is not group_of[node] for user in points.users[node]):
+            wanted.add(node)
+    return frozenset(wanted)
+
+
+def _last_readers(points: Points, groups: list[Group]) -> dict[Node, set[int]]:
+    """Input leaf -> numbers of the groups that read it."""
+    group_of = {member: group for group in groups for member in group.members}
+    readers: dict[Node, set[int]] = {}
+    for node in points.points:
+        for source in topological(list(node.src), stop=points.__contains__):
+            if source.leaf == "buffer":
+                readers.setdefault(source, set()).add(group_of[node].number)
+    return readers
+
+
+def _host_step(group: Group) -> HostStep:
+    (node,) = group.members
+    record = node.op
+    assert record is not None and record.reference is not None
+    reference = record.reference
+    attrs = dict(zip(record.attr_index, node.attrs, strict=False))
+
+    def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        outputs[0][...] = reference(*arrays, **attrs)
+
+    return HostStep(group, node, node.src, run)

@@ -1,0 +1,167 @@
+"""Scaled dot product attention. The gradient keeps nothing but operands and output: the
+probabilities are computed again.
+
+Shape letters: L queries, S keys, E features.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from rushlight.base.dtypes import bool_
+from rushlight.ir.opdef import Arg, Attr, Call, Value
+from rushlight.ops.binary import add, eq, le
+from rushlight.ops.build import iota_along, keep, like, swap_last
+from rushlight.ops.composite import composite
+from rushlight.ops.meta import Meta
+from rushlight.ops.products import batched_dot
+from rushlight.ops.reduce import reduce_max, reduce_sum
+from rushlight.ops.rules import Shape, broadcast_shapes, is_static
+from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
+from rushlight.ops.select import where
+from rushlight.ops.unary import exp
+
+MINUS = float("-inf")
+
+
+def scores_of(query: Any, key: Any, mask: Any, is_causal: bool, scale: Any) -> Any:
+    """query @ key^T * scale, masked: -inf where a key must not be seen."""
+    scores = batched_dot(query * like(scale, query.dtype), swap_last(key, key.ndim))
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        seen = le(iota_along(2, 1, columns), iota_along(2, 0, rows))
+        scores = where(seen, scores, MINUS)
+    if mask is None:
+        return scores
+    return where(mask, scores, MINUS) if mask.dtype is bool_ else add(scores, mask)
+
+
+def probabilities(scores: Any) -> Any:
+    """softmax over keys; a row that sees no key gets zeros."""
+    last = (scores.ndim - 1,)
+    top = keep(reduce_max(scores, last), scores.shape, last)
+    e = exp(scores - where(eq(top, MINUS), 0.0, top))
+    total = keep(reduce_sum(e, last), e.shape, last)
+    return e / where(eq(total, 0.0), 1.0, total)
+
+
+def attention_decompose(
+    query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False, scale: Any = 1.0
+) -> Any:
+    p = probabilities(scores_of(query, key, mask, is_causal, scale))
+    return batched_dot(p, value)
+
+
+def attention_grad(
+    g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: Any,
+    meta: Meta,
+) -> tuple:  # fmt: skip
+    """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys."""
+    p = probabilities(scores_of(query, key, mask, is_causal, scale))
+    by_p = batched_dot(g, swap_last(value, value.ndim))
+    inner = keep(reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
+    by_scores = p * (by_p - inner)
+    factor = like(scale, query.dtype)
+    by_mask = by_query = by_key = by_value = None
+    if meta.needs("query"):
+        by_query = batched_dot(by_scores, key) * factor
+    if meta.needs("key"):
+        by_key = batched_dot(swap_last(by_scores, by_scores.ndim), query * factor)
+    if meta.needs("value"):
+        by_value = batched_dot(swap_last(p, p.ndim), g)
+    if mask is not None and mask.dtype is not bool_ and meta.needs("mask"):
+        by_mask = by_scores
+    return by_query, by_key, by_value, by_mask
+
+
+def attention_shape(call: Call) -> Shape:
+    q, k, v = (call[name].shape for name in ("query", "key", "value"))
+    return (*broadcast_shapes(q[:-2], k[:-2], v[:-2]), q[-2], v[-1])
+
+
+def attention_dtype(call: Call) -> Any:
+    for name in ("key", "value"):
+        if call[name].dtype is not call["query"].dtype:
+            raise RuntimeError(
+                "Expected query, key, and value to have the same dtype, but got query.dtype: "
+                f"{call['query'].dtype.name} key.dtype: {call['key'].dtype.name} and value.dtype: "
+                f"{call['value'].dtype.name} instead."
+            )
+    return call["query"].dtype
+
+
+def check_attention(call: Call) -> None:
+    q, k, v = (call[name].shape for name in ("query", "key", "value"))
+    if min(len(q), len(k), len(v)) < 2:
+        raise RuntimeError(
+            "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
+            f"{len(q)}, key.dim: {len(k)} and value.dim: {len(v)} instead."
+        )
+    pairs = ((q[-1], k[-1], "query and key features"), (k[-2], v[-2], "key and value lengths"))
+    for a, b, text in pairs:
+        if a != b and is_static(a) and is_static(b):
+            raise RuntimeError(f"scaled_dot_product_attention: {text} differ: {a} and {b}")
+    if call["mask"] is not None and call["is_causal"]:
+        raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
+
+
+def attention_reference(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: Any, scale: float,
+    is_causal: bool,
+) -> np.ndarray:  # fmt: skip
+    scores = np.matmul(query, np.swapaxes(key, -1, -2)) * scale
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=bool), scores, -np.inf)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = e.sum(-1, keepdims=True)
+    return np.matmul(e / np.where(total == 0, 1, total), value)
+
+
+def attention_samples(rng: Rng) -> list[Sample]:
+    def qkv(*lead: int) -> tuple:
+        sizes = ((3, 4), (5, 4), (5, 2))
+        return tuple(array(rng, *lead, *size) for size in sizes)
+
+    seen = truth(rng, 3, 5)
+    seen[0] = False
+    return [
+        Sample((*qkv(2), None, 0.5), {"is_causal": False}),
+        Sample((*qkv(2, 2), None, 0.5), {"is_causal": True}),
+        Sample((*qkv(2), array(rng, 2, 3, 5), 0.7), {"is_causal": False}),
+        Sample((*qkv(2), array(rng, 3, 5), 0.7), {"is_causal": False}),
+        Sample((*qkv(), seen, 0.5), {"is_causal": False}),
+    ]
+
+
+scaled_dot_product_attention = composite(
+    "scaled_dot_product_attention",
+    "softmax(query @ key^T * scale + mask) @ value; a bool mask is true where a key is seen.",
+    (
+        Arg("query"),
+        Arg("key"),
+        Arg("value"),
+        Arg("mask", optional=True),
+        Attr("is_causal", False),
+        Value("scale"),
+    ),
+    attention_decompose,
+    attention_reference,
+    attention_grad,
+    shape=attention_shape,
+    dtype=attention_dtype,
+    check=check_attention,
+    samples=attention_samples,
+    error_samples=(
+        ErrorSample(
+            (np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3)), None, 1.0),
+            {},
+            RuntimeError,
+            "differ",
+        ),
+    ),
+)

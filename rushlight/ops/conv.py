@@ -1,0 +1,290 @@
+"""Convolutions in 1, 2 and 3 dims through pad, unfold and dot (implicit im2col).
+
+Shapes: N batch, C channels in, O channels out, G groups, P output positions, K = C/G * kernel.
+The weight is the left operand, so the product lies as the output does: (N, G, O/G, P).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.node import const_node
+from rushlight.ir.opdef import Arg, Attr, Call, OpDef
+from rushlight.ir.symint import product
+from rushlight.ops.binary import add
+from rushlight.ops.build import expand_to
+from rushlight.ops.composite import composite
+from rushlight.ops.indexed import dot
+from rushlight.ops.meta import Meta
+from rushlight.ops.movement import flip, pad, permute, reshape, slice_
+from rushlight.ops.reduce import reduce_sum
+from rushlight.ops.rules import Shape, common_dtype, is_static
+from rushlight.ops.samples import ErrorSample, Rng, Sample, array
+from rushlight.ops.window import unfold, window_count
+
+
+def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any:
+    """x[N, C, *space] -> [N, C, *positions, *kernel]."""
+    for i, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
+        x = unfold(x, 2 + i, size, step, gap)
+    return x
+
+
+def pad_space(
+    x: Any, low: Sequence[Any], high: Sequence[Any], fill: float, between: Any = ()
+) -> Any:
+    between = tuple(between) or (0,) * len(low)
+    if not any((*low, *high, *between)):
+        return x
+    zero = (0, 0)
+    value = const_node(fill, x.dtype)
+    return pad(x, value, (*zero, *low), (*zero, *high), (*zero, *between))
+
+
+def columns_of(windows: Any, spatial: int, groups: int) -> Any:
+    """[N, C, *positions, *kernel] -> [N, G, K, P]."""
+    shape = windows.shape
+    positions, kernel = shape[2 : 2 + spatial], shape[2 + spatial :]
+    order = (0, 1, *range(2 + spatial, 2 + 2 * spatial), *range(2, 2 + spatial))
+    moved = permute(windows, order)
+    inner = product((shape[1] // groups, *kernel))
+    return reshape(moved, (shape[0], groups, inner, product(positions)))
+
+
+def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> Any:
+    """The products of all windows of x (padded already) with weight[O, C/G, *kernel]."""
+    spatial = x.ndim - 2
+    windows = windows_of(x, weight.shape[2:], stride, dilation)
+    positions = windows.shape[2 : 2 + spatial]
+    columns = columns_of(windows, spatial, groups)
+    out = weight.shape[0]
+    batch, inner, places = columns.shape[0], columns.shape[2], columns.shape[3]
+    if groups == 1:
+        rows = expand_to(reshape(weight, (out, inner)), (), (batch, out, inner))
+        result = dot(rows, reshape(columns, (batch, inner, places)))
+    else:
+        rows = reshape(weight, (1, groups, out // groups, inner))
+        result = dot(expand_to(rows, rows.shape, (batch, *rows.shape[1:])), columns)
+    return reshape(result, (batch, out, *positions))
+
+
+def per_channel(bias: Any, ndim: int) -> Any:
+    """A vector over dimension 1."""
+    return reshape(bias, (*bias.shape, *(1,) * (ndim - 2)))
+
+
+def conv_decompose(
+    input: Any,  # noqa: A002
+    weight: Any,
+    bias: Any = None,
+    stride: Any = (1,),
+    padding: Any = (0,),
+    dilation: Any = (1,),
+    groups: int = 1,
+) -> Any:
+    padded = pad_space(input, padding, padding, 0)
+    out = correlate(padded, weight, stride, dilation, groups)
+    return out if bias is None else add(out, per_channel(bias, out.ndim))
+
+
+def swapped_weight(weight: Any, groups: int) -> Any:
+    """[O, C/G, *kernel] -> [C, O/G, *kernel], the kernel turned round: for the way back."""
+    out, inner, *kernel = weight.shape
+    space = range(2, weight.ndim)
+    split = reshape(weight, (groups, out // groups, inner, *kernel))
+    moved = permute(split, (0, 2, 1, *(d + 1 for d in space)))
+    return flip(reshape(moved, (groups * inner, out // groups, *kernel)), tuple(space))
+
+
+def spread_back(
+    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """The gradient of the input of a convolution: a convolution of the spread-out g.
+
+    With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
+    padded input's gradient is computed and cut.
+    """
+    kernel = weight.shape[2:]
+    reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+    cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
+    given = (0,) * len(reach) if cuts else padding
+    whole = [s + 2 * p if cuts else s for s, p in zip(space, padding, strict=True)]
+    low = [r - p for r, p in zip(reach, given, strict=True)]
+    high = [
+        total + p - ((n - 1) * step + 1)
+        for total, p, n, step in zip(whole, given, g.shape[2:], stride, strict=True)
+    ]
+    spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
+    ones = (1,) * len(reach)
+    result = correlate(spread, swapped_weight(weight, groups), ones, dilation, groups)
+    if not cuts:
+        return result
+    lengths = (*result.shape[:2], *space)
+    return slice_(result, (0, 0, *padding), lengths, (1,) * result.ndim)
+
+
+def weight_back(
+    g: Any, x: Any, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """The gradient of the weight: one product over all batches and positions."""
+    spatial = x.ndim - 2
+    padded = pad_space(x, padding, padding, 0)
+    used = [
+        (n - 1) * s + (k - 1) * d + 1
+        for n, s, k, d in zip(g.shape[2:], stride, kernel, dilation, strict=True)
+    ]
+    if tuple(used) != padded.shape[2:]:
+        lengths = (*padded.shape[:2], *used)
+        padded = slice_(padded, (0,) * padded.ndim, lengths, (1,) * padded.ndim)
+    columns = columns_of(windows_of(padded, kernel, stride, dilation), spatial, groups)
+    batch, inner, places = columns.shape[0], columns.shape[2], columns.shape[3]
+    out = g.shape[1]
+    rows = permute(reshape(g, (batch, groups, out // groups, places)), (1, 2, 0, 3))
+    rows = reshape(rows, (groups, out // groups, batch * places))
+    lines = reshape(permute(columns, (1, 0, 3, 2)), (groups, batch * places, inner))
+    return reshape(dot(rows, lines), (out, x.shape[1] // groups, *kernel))
+
+
+def conv_grad(
+    g: Any,
+    input: Any,  # noqa: A002
+    weight: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    meta: Meta,
+) -> tuple:
+    by_input = by_weight = by_bias = None
+    settings = (stride, padding, dilation, groups)
+    if meta.needs("input"):
+        by_input = spread_back(g, weight, meta.shape("input")[2:], *settings)
+    if meta.needs("weight"):
+        by_weight = weight_back(g, input, meta.shape("weight")[2:], *settings)
+    if meta.needs("bias"):
+        by_bias = reduce_sum(g, (0, *range(2, g.ndim)))
+    return by_input, by_weight, by_bias
+
+
+def conv_shape(call: Call) -> Shape:
+    x, weight = call["input"].shape, call["weight"].shape
+    space = [
+        window_count(size + 2 * p, k, s, d)
+        for size, k, s, p, d in zip(
+            x[2:], weight[2:], call["stride"], call["padding"], call["dilation"], strict=True
+        )
+    ]
+    return (x[0], weight[0], *space)
+
+
+def check_conv(call: Call) -> None:
+    x, weight, groups = call["input"].shape, call["weight"].shape, call["groups"]
+    spatial = int(call.op.name[-2])
+    if len(x) != spatial + 2 or len(weight) != spatial + 2:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to "
+            f"{call.op.name}, but got input of size: {list(x)}"
+        )
+    if is_static(x[1]) and is_static(weight[1]) and x[1] != weight[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight)}, expected input{list(x)} to "
+            f"have {weight[1] * groups} channels, but got {x[1]} channels instead"
+        )
+    if is_static(weight[0]) and weight[0] % groups:
+        raise RuntimeError(
+            f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
+            f"but got weight of size {list(weight)} instead"
+        )
+    padded = [n + 2 * p for n, p in zip(x[2:], call["padding"], strict=True)]
+    reach = [(k - 1) * d + 1 for k, d in zip(weight[2:], call["dilation"], strict=True)]
+    if any(is_static(n) and is_static(r) and r > n for n, r in zip(padded, reach, strict=True)):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel "
+            f"size: ({' x '.join(map(str, reach))}). Kernel size can't be greater than actual "
+            "input size"
+        )
+
+
+def conv_reference(
+    x: np.ndarray, weight: np.ndarray, bias: Any, stride: Any, padding: Any, dilation: Any,
+    groups: int,
+) -> np.ndarray:  # fmt: skip
+    """Tap by tap: out += x[..., start :: stride] * w[tap]."""
+    spatial, out = x.ndim - 2, weight.shape[0]
+    x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    sizes = [
+        (n - (k - 1) * d - 1) // s + 1
+        for n, k, s, d in zip(x.shape[2:], weight.shape[2:], stride, dilation, strict=True)
+    ]
+    split = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    rows = weight.reshape(groups, out // groups, -1, *weight.shape[2:])
+    total = np.zeros((x.shape[0], groups, out // groups, *sizes), x.dtype)
+    for tap in np.ndindex(*weight.shape[2:]):
+        at = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilation, sizes, stride, strict=True)
+        )
+        part = split[(slice(None),) * 3 + at]
+        total += np.einsum("ngc...,goc->ngo...", part, rows[(slice(None),) * 3 + tap])
+    total = total.reshape(x.shape[0], out, *sizes)
+    return total if bias is None else total + bias.reshape(-1, *(1,) * spatial)
+
+
+def conv_samples(spatial: int) -> Any:
+    settings = [(1, 0, 1, 1), (2, 1, 1, 2), (1, 3, 2, 1), (3, 2, 1, 1)]
+
+    def build(rng: Rng) -> list[Sample]:
+        found = []
+        for stride, padding, dilation, groups in settings[: 5 - spatial]:
+            kernel, space = (2, 3, 2)[:spatial], (5, 7, 4)[:spatial]
+            attrs = {"stride": (stride,) * spatial, "padding": (padding,) * spatial}
+            attrs |= {"dilation": (dilation,) * spatial, "groups": groups}
+            x = array(rng, 2, 4, *space)
+            weight = array(rng, 2 * groups, 4 // groups, *kernel)
+            bias = None if groups == 2 else array(rng, 2 * groups)
+            found.append(Sample((x, weight, bias), attrs))
+        return found
+
+    return build
+
+
+def _conv(spatial: int) -> OpDef:
+    one, none = (1,) * spatial, (0,) * spatial
+    wrong = {"stride": one, "padding": none, "dilation": one, "groups": 1}
+    x, space = np.ones((1, 3, *(4,) * spatial)), (2,) * spatial
+    return composite(
+        f"conv{spatial}d",
+        f"Products of weight with every window of a batch of {spatial}-D images, plus bias.",
+        (
+            Arg("input"),
+            Arg("weight"),
+            Arg("bias", optional=True),
+            Attr("stride", one),
+            Attr("padding", none),
+            Attr("dilation", one),
+            Attr("groups", 1),
+        ),
+        conv_decompose,
+        conv_reference,
+        conv_grad,
+        shape=conv_shape,
+        dtype=common_dtype,
+        compute_f32=False,
+        check=check_conv,
+        samples=conv_samples(spatial),
+        error_samples=(
+            ErrorSample(
+                (x, np.ones((2, 2, *space)), None), wrong, RuntimeError, "channels instead"
+            ),
+            ErrorSample((x[0], np.ones((2, 3, *space)), None), wrong, RuntimeError, "batched"),
+            ErrorSample(
+                (x, np.ones((2, 3, *(5,) * spatial)), None), wrong, RuntimeError, "can't be greater"
+            ),
+        ),
+    )
+
+
+conv1d, conv2d, conv3d = map(_conv, (1, 2, 3))

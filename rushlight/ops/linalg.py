@@ -1,0 +1,307 @@
+"""Linear algebra of whole matrices: run on the host by the record's reference (LAPACK).
+
+Operands are [..., N, N] or [..., M, N]. An op of several results has one record; `part` says which
+result it gives. Gradients are graphs of other records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
+from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ops.binary import add, eq, mul, sub
+from rushlight.ops.build import iota_along, swap_last
+from rushlight.ops.meta import Meta
+from rushlight.ops.movement import reshape
+from rushlight.ops.products import matmul
+from rushlight.ops.rules import (
+    Shape,
+    broadcast_shapes,
+    common_dtype,
+    float_dtype,
+    is_static,
+    operand_shape,
+)
+from rushlight.ops.samples import ErrorSample, Rng, Sample, array
+from rushlight.ops.select import where
+from rushlight.ops.shape import tril, triu
+
+
+def t(x: Any) -> Any:
+    """The transpose of the last two dims."""
+    return swap_last(x, x.ndim)
+
+
+def well(rng: Rng, *shape: int) -> np.ndarray:
+    """A matrix far from singular, with eigenvalues apart."""
+    return array(rng, *shape) * 0.3 + np.diag(np.arange(2, shape[-1] + 2.0))
+
+
+def symmetric(rng: Rng, *shape: int) -> np.ndarray:
+    x = well(rng, *shape)
+    return (x + np.swapaxes(x, -1, -2)) / 2
+
+
+def check_square(call: Call) -> None:
+    shape = call.src[0].shape
+    if len(shape) < 2:
+        raise RuntimeError(
+            f"linalg.{call.op.name}: The input tensor A must have at least 2 dimensions."
+        )
+    if shape[-1] != shape[-2] and is_static(shape[-1]) and is_static(shape[-2]):
+        raise RuntimeError(
+            f"linalg.{call.op.name}: A must be batches of square matrices, but they are "
+            f"{shape[-2]} by {shape[-1]} matrices"
+        )
+
+
+def _host(
+    name: str, doc: str, inputs: tuple, reference: Callable, grad: Any, **fields: Any
+) -> OpDef:
+    fields.setdefault("shape", operand_shape)
+    fields.setdefault("dtype", float_dtype)
+    fields.setdefault("check", check_square)
+    return op(
+        name=name, doc=doc, inputs=inputs, kind="host", reference=reference, grad=grad, **fields
+    )
+
+
+SQUARE_ERRORS = (
+    ErrorSample((np.ones(3),), {}, RuntimeError, "at least 2 dim"),
+    ErrorSample((np.ones((2, 3)),), {}, RuntimeError, "square matrices"),
+)
+inverse = _host(
+    "inverse",
+    "The inverse of each matrix.",
+    (Arg("x"),),
+    np.linalg.inv,
+    lambda g, out: (-matmul(t(out), matmul(g, t(out))),),
+    torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
+    samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
+    error_samples=SQUARE_ERRORS,
+)
+
+
+def solve_grad(g: Any, a: Any, out: Any, meta: Meta) -> tuple:
+    by_b = solve(t(a), g)
+    return -matmul(by_b, t(out)) if meta.needs("a") else None, by_b
+
+
+def solve_shape(call: Call) -> Shape:
+    a, b = call["a"].shape, call["b"].shape
+    if len(b) < 2:
+        raise RuntimeError("solve: b must have at least 2 dims (the public function adds one)")
+    return (*broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
+
+
+solve = _host(
+    "solve",
+    "x with a @ x = b.",
+    (Arg("a"), Arg("b")),
+    lambda a, b: np.linalg.solve(a, b),
+    solve_grad,
+    shape=solve_shape,
+    dtype=common_dtype,
+    samples=lambda rng: [
+        Sample((well(rng, 3, 3), array(rng, 3, 2))),
+        Sample((well(rng, 2, 2, 2), array(rng, 2, 2, 1))),
+    ],
+)
+
+
+def half_lower(x: Any) -> Any:
+    """The lower triangle with half the diagonal."""
+    return mul(add(tril(x, 0), tril(x, -1)), 0.5)
+
+
+def cholesky_grad(g: Any, out: Any) -> tuple:
+    """With L L^T = A: L^-T (half_lower(L^T g)) L^-1, made symmetric."""
+    back = inverse(out)
+    middle = half_lower(matmul(t(out), tril(g)))
+    x = matmul(t(back), matmul(middle, back))
+    return (mul(add(x, t(x)), 0.5),)
+
+
+cholesky = _host(
+    "cholesky",
+    "The lower L with L @ L^T = x, for a symmetric positive x.",
+    (Arg("x"),),
+    lambda x: np.linalg.cholesky(x),
+    cholesky_grad,
+    torch=("torch.linalg.cholesky", "torch.cholesky"),
+    samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
+    error_samples=SQUARE_ERRORS,
+)
+
+
+def _gaps(values: Any) -> Any:
+    """1 / (w_j - w_i) off the diagonal, 0 on it."""
+    columns = reshape(values, (*values.shape[:-1], 1, values.shape[-1]))
+    rows = reshape(values, (*values.shape, 1))
+    size = values.shape[-1]
+    on = eq(iota_along(2, 0, size), iota_along(2, 1, size))
+    return where(on, 0.0, where(on, 1.0, sub(columns, rows)) ** -1.0)
+
+
+def eigh_grad(g: Any, x: Any, part: str) -> tuple:
+    vectors = eigh(x, part="vectors")
+    if part == "values":
+        scaled = mul(vectors, reshape(g, (*g.shape[:-1], 1, g.shape[-1])))
+        return (matmul(scaled, t(vectors)),)
+    inner = mul(matmul(t(vectors), g), _gaps(eigh(x, part="values")))
+    inner = mul(add(inner, t(inner)), 0.5)
+    return (matmul(vectors, matmul(inner, t(vectors))),)
+
+
+eigh = _host(
+    "eigh",
+    "Eigenvalues (rising) or eigenvectors (columns) of a symmetric matrix.",
+    (Arg("x"), Attr("part", "values")),
+    lambda x, part: np.linalg.eigh(x)[0 if part == "values" else 1],
+    eigh_grad,
+    shape=lambda call: call["x"].shape[: -1 if call["part"] == "values" else None],
+    samples=lambda rng: [
+        Sample((symmetric(rng, 3, 3),), {"part": part}, skip=("symmetric",))
+        for part in ("values", "vectors")
+    ],
+)
+
+
+def svd_shape(call: Call) -> Shape:
+    *lead, m, n = call["x"].shape
+    k = size_minimum(m, n)
+    return {"u": (*lead, m, k), "s": (*lead, k), "vh": (*lead, k, n)}[call["part"]]
+
+
+def svd_reference(x: np.ndarray, part: str) -> np.ndarray:
+    found = np.linalg.svd(x, full_matrices=False)
+    return found[("u", "s", "vh").index(part)]
+
+
+def svd_grad(g: Any, x: Any, part: str) -> tuple:
+    """Townsend's formulas for a real reduced SVD with distinct singular values."""
+    u, s, vh = (svd(x, part=p) for p in ("u", "s", "vh"))
+    row = reshape(s, (*s.shape[:-1], 1, s.shape[-1]))
+    if part == "s":
+        return (matmul(mul(u, reshape(g, row.shape)), vh),)
+    gaps = _gaps(mul(s, s))
+    column = reshape(s, (*s.shape, 1))
+    if part == "u":
+        skew = matmul(t(u), g)
+        inner = mul(mul(gaps, sub(skew, t(skew))), row)
+        out = matmul(matmul(u, inner), vh)
+        rest = sub(g, matmul(u, matmul(t(u), g)))
+        return (add(out, matmul(mul(rest, row**-1.0), vh)),)
+    skew = matmul(vh, t(g))
+    inner = mul(column, mul(gaps, sub(skew, t(skew))))
+    out = matmul(u, matmul(inner, vh))
+    rest = sub(g, matmul(matmul(g, t(vh)), vh))
+    return (add(out, matmul(u, mul(column**-1.0, rest))),)
+
+
+def check_matrix(call: Call) -> None:
+    if call.src[0].ndim < 2:
+        raise RuntimeError(
+            f"linalg.{call.op.name}: The input tensor A must have at least 2 dimensions."
+        )
+
+
+svd = _host(
+    "svd",
+    "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced).",
+    (Arg("x"), Attr("part", "s")),
+    svd_reference,
+    svd_grad,
+    shape=svd_shape,
+    check=check_matrix,
+    samples=lambda rng: [
+        Sample((well(rng, 4, 4)[:rows, :columns],), {"part": part})
+        for part in ("u", "s", "vh")
+        for rows, columns in ((4, 3), (3, 4), (3, 3))
+    ],
+    error_samples=SQUARE_ERRORS[:1],
+)
+
+
+def qr_shape(call: Call) -> Shape:
+    *lead, m, n = call["x"].shape
+    k = size_minimum(m, n)
+    return (*lead, m, k) if call["part"] == "q" else (*lead, k, n)
+
+
+def _copy_lower(x: Any) -> Any:
+    """The lower triangle, copied to the upper one."""
+    return add(tril(x, 0), t(tril(x, -1)))
+
+
+def qr_grad(g: Any, x: Any, part: str) -> tuple:
+    """For M >= N: (g_q + Q copy_lower(m)) R^-T with m = R g_r^T - g_q^T Q."""
+    q, r = qr(x, part="q"), qr(x, part="r")
+    back = t(inverse(r))
+    if part == "q":
+        m = -matmul(t(g), q)
+        return (matmul(add(g, matmul(q, _copy_lower(m))), back),)
+    m = matmul(r, t(triu(g)))
+    return (matmul(matmul(q, _copy_lower(m)), back),)
+
+
+qr = _host(
+    "qr",
+    "Orthonormal q or upper triangular r, with q @ r = x (reduced).",
+    (Arg("x"), Attr("part", "q")),
+    lambda x, part: np.linalg.qr(x)[0 if part == "q" else 1],
+    qr_grad,
+    shape=qr_shape,
+    check=check_matrix,
+    samples=lambda rng: [
+        Sample((well(rng, 4, 4)[:, :columns],), {"part": part})
+        for part in ("q", "r")
+        for columns in (4, 3)
+    ],
+    error_samples=SQUARE_ERRORS[:1],
+)
+
+
+def _number_shape(call: Call) -> Shape:
+    return call["x"].shape[:-2]
+
+
+def matrix_share(g: Any) -> Any:
+    return reshape(g, (*g.shape, 1, 1))
+
+
+det = _host(
+    "det",
+    "The determinant of each matrix.",
+    (Arg("x"),),
+    np.linalg.det,
+    lambda g, x, out: (mul(matrix_share(mul(g, out)), t(inverse(x))),),
+    shape=_number_shape,
+    torch=("torch.det", "Tensor.det", "torch.linalg.det"),
+    samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
+    error_samples=SQUARE_ERRORS,
+)
+slogdet_sign = _host(
+    "slogdet_sign",
+    "The sign of the determinant.",
+    (Arg("x"),),
+    lambda x: np.linalg.slogdet(x)[0],
+    NotDifferentiable("the sign does not change with the matrix"),
+    shape=_number_shape,
+    samples=lambda rng: [Sample((well(rng, 3, 3),))],
+    error_samples=SQUARE_ERRORS,
+)
+logabsdet = _host(
+    "logabsdet",
+    "log of the size of the determinant.",
+    (Arg("x"),),
+    lambda x: np.linalg.slogdet(x)[1],
+    lambda g, x: (mul(matrix_share(g), t(inverse(x))),),
+    shape=_number_shape,
+    samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
+    error_samples=SQUARE_ERRORS,
+)
