@@ -122,7 +122,7 @@ def is_big(seed: int) -> bool:
 
 def generate(seed: int, choice: int = 0, steps: int | None = None) -> Graph:
     """The graph of a seed with its size choice."""
-    maker = _Maker(seed, sizes_of(seed, choice))
+    maker = Maker(seed, sizes_of(seed, choice))
     rng = random.Random(f"length {seed}")
     count = rng.choice((4, 6, 8, 12, 16, 24)) if steps is None else steps
     maker.inputs(random.Random(f"inputs {seed}"))
@@ -138,7 +138,9 @@ def leaf_of(array: np.ndarray, dtype: DType) -> Node:
     return buffer_node(memory, array.shape, dtype)
 
 
-class _Maker:
+class Maker:
+    """Adds values to `graph`: inputs, then one op (and what prepares it) per step."""
+
     def __init__(self, seed: int, sizes: list[Dim]) -> None:
         self.graph = Graph(seed)
         self.seed, self.sizes = seed, sizes
