@@ -317,6 +317,8 @@ def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
     loose = False
     for name in names:
         arg = named[name]
+        if arg is None:
+            continue
         if isinstance(arg, Node):
             if arg.leaf not in ("const", "scalar"):
                 fixed = fixed or arg.dtype
@@ -328,6 +330,8 @@ def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
     dtype = fixed or leaf_dtype or _value_dtype(named[names[0]])
     for name in names:
         arg = named[name]
+        if arg is None:
+            continue
         if not isinstance(arg, Node):
             named[name] = const_node(arg, dtype)
         elif arg.leaf in ("const", "scalar"):

@@ -83,7 +83,7 @@ def _node_text(node: Node, numbers: Mapping[Node, int]) -> str:
 
 
 def _attr_texts(node: Node) -> list[str]:
-    """name=value; attributes beyond the record's (which optional operands are there) as #2=value."""
+    """name=value; those beyond the record's (which optional operands are there) as #2=value."""
     if node.op is None:
         return []
     names = {index: name for name, index in node.op.attr_index.items()}

@@ -124,7 +124,7 @@ def scalar_pow(x: s.E, y: s.E) -> s.E:
         return s.pow_(x, y)
     one, zero = s.const(1, x.dtype), s.const(0, x.dtype)
     result, base = one, x
-    for bit in range(min(8 * x.dtype.itemsize, 32) - 1):
+    for bit in range(min(8 * x.dtype.itemsize - (x.dtype.kind == "int"), 32)):
         odd = s.ne(s.bit_and(s.shr(y, s.const(bit, y.dtype)), one), zero)
         result = s.select(odd, s.mul(result, base), result)
         base = s.mul(base, base)

@@ -118,7 +118,8 @@ def check_cross(call: Call) -> None:
     size = shape[_dim(call["dim"], len(shape))] if shape else 0
     if is_static(size) and size != 3:
         raise RuntimeError(
-            f"linalg.cross: inputs dimension {call['dim']} must have length 3. Got {size} and {size}"
+            f"linalg.cross: inputs dimension {call['dim']} must have length 3. Got {size} and "
+            f"{size}"
         )
 
 

@@ -160,7 +160,7 @@ def _join(
 
 
 def _matrix(x: Any, sizes: dict, batch: list, rows: list, columns: list) -> Any:
-    """[batch..., rows..., columns...] -> [batch, rows, columns] (no batch dim where there is none)."""
+    """[batch..., rows..., columns...] -> [batch, rows, columns]; no batch letters, no batch dim."""
     full = tuple(sizes[letter] for letter in (*batch, *rows, *columns))
     x = expand(x, full) if x.shape != full else x
     lead = (product(sizes[letter] for letter in batch),) if batch else ()

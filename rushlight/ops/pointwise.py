@@ -311,8 +311,9 @@ def _simple(name: str, doc: str, decompose: Callable, reference: Callable, **fie
 deg2rad = _simple("deg2rad", "Degrees to radians.", lambda x: x * (pi / 180), np.deg2rad)
 rad2deg = _simple("rad2deg", "Radians to degrees.", lambda x: x * (180 / pi), np.rad2deg)
 sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc)
-isposinf = _simple("isposinf", "True where plus infinity.", lambda x: logical_and(isinf(x), gt(x, 0)),
-                   np.isposinf, grad=STEP, dtype=bool_dtype, compute_f32=False, promote="same",
+isposinf = _simple("isposinf", "True where plus infinity.",
+                   lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP,
+                   dtype=bool_dtype, compute_f32=False, promote="same",
                    torch=torch_names("isposinf", False))
 isneginf = _simple("isneginf", "True where minus infinity.",
                    lambda x: logical_and(isinf(x), lt(x, 0)), np.isneginf, grad=STEP,

@@ -95,11 +95,11 @@ reduce_max = _reduce("reduce_max", "The largest over dims; NaN if there is one."
                      lambda x, dims: np.max(x, axis=dims), extreme_grad, check=check_not_empty)
 reduce_min = _reduce("reduce_min", "The smallest over dims; NaN if there is one.",
                      lambda x, dims: np.min(x, axis=dims), extreme_grad, check=check_not_empty)
-reduce_any = _reduce("reduce_any", "True where any element over dims is true (bool in, bool out).",
+reduce_any = _reduce("reduce_any", "True where any element over dims is true (bool only).",
                      lambda x, dims: np.any(x, axis=dims),
                      NotDifferentiable("the output is a truth value"), dtype=bool_dtype,
                      samples=samples.reduction_bool)
-reduce_all = _reduce("reduce_all", "True where all elements over dims are true (bool in, bool out).",
+reduce_all = _reduce("reduce_all", "True where all elements over dims are true (bool only).",
                      lambda x, dims: np.all(x, axis=dims),
                      NotDifferentiable("the output is a truth value"), dtype=bool_dtype,
                      samples=samples.reduction_bool)

@@ -54,6 +54,8 @@ class Plan:
         self.reads_out = "out" in record.reads
         self.label = label_of(record.name)
         self.promotes = record.promote != "none" and record.kind in ("elementwise", "composite")
+        if record.name in KEEP_DTYPES:
+            self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
 
@@ -86,6 +88,8 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+# Class targets are whole numbers beside a float input.
+KEEP_DTYPES = frozenset(("cross_entropy", "nll_loss"))
 # Operands that keep their own dtype beside the promoted ones.
 NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 

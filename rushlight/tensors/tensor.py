@@ -458,6 +458,20 @@ def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset
     return made
 
 
+def base_of(tensor: Tensor) -> Tensor:
+    """The tensor that shows the whole storage."""
+    view = tensor._view
+    if view is None:
+        return tensor
+    if view.base is not None:
+        return view.base
+    made = object.__new__(Tensor)
+    _share(made, tensor)
+    node = tensor._storage.node
+    made._shape, made._dtype, made._view, made._node, made._seen = node.shape, node.dtype, None, None, None
+    return made
+
+
 def view_history(edge: Any, tensor: Tensor, steps: tuple, label: str) -> tuple:
     """The gradient function of some view steps."""
     like = (tensor._shape, tensor._dtype)

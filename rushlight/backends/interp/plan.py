@@ -42,7 +42,7 @@ def build(programs: Sequence[Program], caps: Caps) -> list[InterpExecutable]:
 
 
 class InterpPlan:
-    """A plan that runs in numpy. `races`: check that the instances of every grid are independent."""
+    """A plan that runs in numpy. `races`: check that instances are independent."""
 
     def __init__(self, plan: Plan, races: bool = False) -> None:
         self.plan, self.races = plan, races
