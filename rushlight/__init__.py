@@ -27,6 +27,7 @@ _DEFERRED = {
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "kernel": "rushlight.kernels",
+    "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
     "get_num_interop_threads": "rushlight.tensors.threads",

@@ -30,7 +30,7 @@ from rushlight.engine.listen import (
     sources_of,
 )
 from rushlight.engine.only import is_line
-from rushlight.engine.realize import flush
+from rushlight.engine.realize import PROGRAMS, flush
 from rushlight.ir.node import topological
 from rushlight.ir.text import type_text
 
@@ -88,7 +88,8 @@ class Explanation(Listener):
     def run(self, run: KernelRun) -> None:
         page = self._pages.get(id(run.info))
         if page is None:  # of a program that was compiled before
-            page = self._pages[id(run.info)] = self.kernels[run.info.name] = KernelPage(run.info, "")
+            page = KernelPage(run.info, "")
+            self.kernels[run.info.name] = self._pages[id(run.info)] = page
         page.runs.append(run)
 
     def _add_kernels(self, stage: Stage) -> None:
@@ -242,9 +243,12 @@ def explained() -> Iterator[Explanation]:
     """Explain what is computed inside. What was pending before is computed first."""
     flush()
     seen = Explanation()
-    with watch.listening(seen):
-        yield seen
-        flush()
+    with watch.listening(seen) as family:
+        try:
+            yield seen
+            flush()
+        finally:
+            PROGRAMS.forget(family)
 
 
 def explain(fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any) -> Any:

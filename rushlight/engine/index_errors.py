@@ -70,7 +70,7 @@ def _find_value(
         (values,) = interpret([new[index]], held.__getitem__)
         wrong = (values < 0) | (values >= size)
         if wrong.any():
-            at = np.unravel_index(int(np.argmax(wrong)), values.shape)
+            at = np.unravel_index(int(np.flatnonzero(wrong)[0]), values.shape)
             value = _as_given(new[index], int(values[at]), size, tuple(at), held)
             return f"index {value} is out of bounds for dimension {dim} with size {size}"
     return ""

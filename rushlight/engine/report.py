@@ -29,8 +29,8 @@ from rushlight.engine.listen import (
     sources_of,
 )
 from rushlight.engine.only import Only
-from rushlight.ir.text import short_name
 from rushlight.ir.symint import text as size_text
+from rushlight.ir.text import short_name
 
 Event = dict[str, Any]
 
