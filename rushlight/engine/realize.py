@@ -120,6 +120,9 @@ def run_program(
     count = first_result + len(results)
     pointers[first_result:count] = [buffer.address for buffer in results]
     pointers[count:] = layout.temp_offsets + arena.address
+    for number, source in reuse.items():
+        # A temp that a kernel updates in place, too: it starts as what the input holds.
+        pointers[number] = inputs[source].address
     if watch.is_watched():
         status = watch.run_watched(program, pointers, values, numbers)
     else:
