@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
@@ -23,7 +24,6 @@ from rushlight.engine.kernels import build_kernels
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
 from rushlight.engine.timing import CallTimer
-from rushlight.backends import find_backend
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr, Var, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
@@ -162,6 +162,12 @@ class ProgramCache:
             values = template.match(ints)
             assert values is not None
             return program, values
+
+    def forget(self, family: int) -> None:
+        """Drop the programs of an explanation that is over."""
+        with self._lock:
+            for key in [key for key in self._families if key[-1] == family]:
+                del self._families[key]
 
     def _compile(
         self,

@@ -12,7 +12,7 @@ from rushlight.compiler.target import Backend, Caps, Missing
 
 
 def find() -> Caps | Missing:
-    """The host, narrowed by the setting `cpu_features`."""
+    """This CPU, with the features and threads that the settings give it."""
     return find_caps(config.cpu_features, config.num_threads)
 
 
