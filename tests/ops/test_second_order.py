@@ -40,7 +40,9 @@ def test_second_gradient_agrees_with_finite_differences(record):
             continue
         g = built.leaf(rng.uniform(0.5, 1.5, built.node.shape))
         inputs = [
-            n for name, n in built.operands() if n.dtype.name == "float64" and name not in sample.skip
+            n
+            for name, n in built.operands()
+            if n.dtype.name == "float64" and name not in sample.skip
         ]
         first = [x for x in vjp(built.node, g, inputs) if x is not None]
         if not first:
