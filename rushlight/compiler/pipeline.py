@@ -17,6 +17,7 @@ from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.group import group_points
 from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
+from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
@@ -47,6 +48,10 @@ def compile_graph(
 
 def _decompose(state: Compilation) -> None:
     state.roots = decompose(state.roots, state.came_from)
+
+
+def _transpose_dots(state: Compilation) -> None:
+    state.roots = transpose_dots(state.roots, state.came_from)
 
 
 def _separate_roots(state: Compilation) -> None:
@@ -118,6 +123,8 @@ def _programs_are_well_formed(steps: Sequence[Step], expanded: bool) -> None:
 PASSES: tuple[Pass, ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", "graph", _decompose, _verify_graph),
+    # a product that is read transposed is computed transposed
+    Pass("transpose_dots", "graph", _transpose_dots, _verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", "graph", _separate_roots, _verify_graph),
     # which values are kept, which are computed again where they are used
