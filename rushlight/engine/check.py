@@ -140,5 +140,5 @@ def find_difference(want: np.ndarray, have: np.ndarray, dtype: DType) -> str:
         wrong = ~(near | (want == have) | (np.isnan(want) & np.isnan(have)))
     if not wrong.any():
         return ""
-    at = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    at = tuple(int(i) for i in np.unravel_index(int(np.flatnonzero(wrong)[0]), wrong.shape))
     return f"{have[at]} in place of {want[at]} at {list(at)}, {int(wrong.sum())} of {wrong.size}"

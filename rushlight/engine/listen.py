@@ -95,6 +95,8 @@ class CompileLog(Trace):
     def after(self, name: str, kind: str, before: Compilation, state: Compilation) -> None:
         self._count += 1
         self._tell(Stage(self, self._count, name, kind, before, state))
+        if state.plan is not None:
+            self.sample = None  # it holds the inputs
 
     def _tell(self, stage: Stage) -> None:
         for listener in self.listeners:

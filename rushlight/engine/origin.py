@@ -34,13 +34,26 @@ def refresh() -> None:
 
 
 def note(node: Node) -> None:
-    """A node was recorded by the user line that is running."""
+    """A node was recorded by the user line that is running, and with it what it is made of."""
     if not STATE.on and not may_check_index(node):
         return
     line = user_line()
     known = _LINES.get(node, ())
-    if line and line not in known:
-        _LINES[node] = (*known, line)
+    if not line or line in known:
+        return
+    _LINES[node] = (*known, line)
+    if STATE.on and not known:
+        _note_parts(node, line)
+
+
+def _note_parts(node: Node, line: str) -> None:
+    """Sources that nobody noted belong to the line too: a public function may record several."""
+    waiting = list(node.src)
+    while waiting:
+        part = waiting.pop()
+        if not part.leaf and part not in _LINES:
+            _LINES[part] = (line,)
+            waiting.extend(part.src)
 
 
 def may_check_index(node: Node) -> bool:

@@ -1,8 +1,8 @@
 """Compiled programs in memory: templates over sizes, found by structure, then by matching.
 
-A structure seen with one set of sizes gives a static program. Seen with another, it gives a
-program in which every size that differed is a variable (positions that always had equal values
-share one); static and symbolic programs give equal bits.
+A structure seen with one set of sizes and offsets gives a static program. Seen with another, it
+gives a program in which all that differed is variable (sizes at positions that always had equal
+values share a variable); static and symbolic programs give equal bits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
@@ -23,7 +24,6 @@ from rushlight.engine.kernels import build_kernels
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
 from rushlight.engine.timing import CallTimer
-from rushlight.backends import find_backend
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr, Var, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
@@ -56,13 +56,13 @@ class Template:
 
 
 def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
-    """samples: [seen, positions]. Columns that vary, and offsets, become variables."""
+    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes."""
     varies = (samples != samples[0]).any(axis=0)
     fixed, variable_at, variable, first, names = [], [], [], [], []
     number: dict[tuple, int] = {}
     for position in range(samples.shape[1]):
         is_offset = position in offsets
-        if not varies[position] and not is_offset:
+        if not varies[position]:
             fixed.append(position)
             continue
         column = (position if is_offset else -1, *samples[:, position].tolist())
@@ -162,6 +162,12 @@ class ProgramCache:
             values = template.match(ints)
             assert values is not None
             return program, values
+
+    def forget(self, family: int) -> None:
+        """Drop the programs of an explanation that is over."""
+        with self._lock:
+            for key in [key for key in self._families if key[-1] == family]:
+                del self._families[key]
 
     def _compile(
         self,

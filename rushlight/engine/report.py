@@ -29,8 +29,8 @@ from rushlight.engine.listen import (
     sources_of,
 )
 from rushlight.engine.only import Only
-from rushlight.ir.text import short_name
 from rushlight.ir.symint import text as size_text
+from rushlight.ir.text import short_name
 
 Event = dict[str, Any]
 
@@ -106,7 +106,8 @@ def choice_events(stage: Stage, only: Only) -> Iterable[Event]:
         lines = state.lines_of(choice.node)
         kernel = state.kernel_name(choice.group) if choice.group is not None else ""
         names = [kernel] if kernel else inside.get(choice.node, [])
-        if any(only.allows_kernel(name, lines) for name in names):
+        made_by = "choose_points" if choice.topic == "point" else "group_points"
+        if any(only.allows_part(made_by, name, lines) for name in names):
             yield choice_event(choice, kernel, lines)
 
 
@@ -126,26 +127,23 @@ def choice_event(choice: Choice, kernel: str, lines: tuple[str, ...]) -> Event:
 
 
 def diff_events(stage: Stage, only: Only) -> Iterable[Event]:
-    """What a pass changed, as unified diffs: of the graph, or of each kernel."""
-    if stage.kind not in ("graph", "tiles"):
-        if only.allows_pass(stage.name):
-            yield from (_diff(stage, "", "", text) for text in stage.texts.values())
-        return
-    before = stage.texts_before
+    """What a pass made, or what it changed as unified diffs: of the graph, or of each kernel."""
+    before = stage.texts_before if stage.kind in ("graph", "tiles") else {}
     for kernel, after in stage.texts.items():
-        if kernel in kernels_allowed(stage, only) if kernel else only.allows_pass(stage.name):
-            if before.get(kernel, "") != after:
-                yield _diff(stage, kernel, before.get(kernel, ""), after)
+        allowed = kernel in kernels_allowed(stage, only) if kernel else only.allows_pass(stage.name)
+        if allowed and before.get(kernel, "") != after:
+            yield _diff(stage, kernel, before.get(kernel, ""), after)
 
 
 def _diff(stage: Stage, kernel: str, before: str, after: str) -> Event:
+    event: Event = {"event": "ir", "pass": stage.name, "kernel": kernel, "text": after}
+    if not before:
+        return event
     named = f"{stage.name} {kernel}".rstrip()
     lines = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"before {named}", f"after {named}", lineterm=""
     )
-    return {
-        "event": "diff", "pass": stage.name, "kernel": kernel, "text": "\n".join(lines) + "\n"
-    }  # fmt: skip
+    return event | {"event": "diff", "text": "\n".join(lines) + "\n"}
 
 
 def kernels_allowed(stage: Stage, only: Only) -> set[str]:
@@ -195,7 +193,7 @@ def _pick_text(event: Event) -> str:
 
 def _block_text(event: Event) -> str:
     subject = " ".join(filter(None, (event.get("pass", ""), event["kernel"])))
-    return f"[{event['event']}] {subject}\n{event['text']}"
+    return f"[{event['event']}] {subject}\n{event['text'].rstrip()}"
 
 
 _FORMS: dict[str, Callable[[Event], str]] = {
@@ -205,4 +203,5 @@ _FORMS: dict[str, Callable[[Event], str]] = {
     "pick": _pick_text,
     "source": _block_text,
     "diff": _block_text,
+    "ir": _block_text,
 }

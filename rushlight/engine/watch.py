@@ -6,6 +6,7 @@ and runs kernel by kernel, or nothing: `is_watched()` is one test when nobody li
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,28 +29,34 @@ if TYPE_CHECKING:
     from rushlight.engine.programs import Program
 
 _ADDED: list[Listener] = []
+_FAMILIES: list[int] = [0]
+_NUMBERS = itertools.count(1)
 _LOCK = threading.Lock()
 
 
 @contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Add a listener. Inside, every program is compiled anew, so that it is heard."""
+def listening(listener: Listener) -> Iterator[int]:
+    """Add a listener. Inside, every program is compiled anew, so that it is heard; gives the
+    family under which those programs are kept."""
+    family = next(_NUMBERS)
     with _LOCK:
         _ADDED.append(listener)
+        _FAMILIES.append(family)
         origin.STATE.wanted += 1
     origin.refresh()
     try:
-        yield
+        yield family
     finally:
         with _LOCK:
             _ADDED.remove(listener)
+            _FAMILIES.remove(family)
             origin.STATE.wanted -= 1
         origin.refresh()
 
 
 def program_family() -> int:
-    """Part of the key of programs: explained ones are kept apart from the others."""
-    return id(_ADDED[-1]) if _ADDED else 0
+    """Part of the key of programs: explained ones are kept apart from the others (0)."""
+    return _FAMILIES[-1]
 
 
 def is_watched() -> bool:
@@ -94,4 +101,4 @@ def run_watched(
         for listener in listeners:
             listener.run(heard)
 
-    return program.timer.run(pointers, values, numbers, done)
+    return program.timer.run(pointers, values, numbers, done, repeat=bool(_ADDED))

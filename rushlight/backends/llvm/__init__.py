@@ -7,10 +7,17 @@ from rushlight.backends.llvm.caps import find_caps
 from rushlight.backends.llvm.explain import lower_asm, picks
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
-from rushlight.compiler.target import Backend
+from rushlight.base.config import config
+from rushlight.compiler.target import Backend, Caps, Missing
+
+
+def find() -> Caps | Missing:
+    """This CPU, with the features and threads that the settings give it."""
+    return find_caps(config.cpu_features, config.num_threads)
+
 
 BACKEND = Backend(
-    "llvm", find_caps, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
+    "llvm", find, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
 )
 
-__all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]
+__all__ = ["BACKEND", "build", "find", "load", "lower_text"]

@@ -27,7 +27,8 @@ def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
     for grid in executable.program.grids:
         if isinstance(grid, DotGrid):
             schedule = choose_schedule(grid, target, caps.threads)
-            reasons = [f"{field.name}={getattr(schedule, field.name)}" for field in fields(schedule)]
+            values = ((field.name, getattr(schedule, field.name)) for field in fields(schedule))
+            reasons = [f"{name}={value}" for name, value in values]
             chosen.append(Decision(type(schedule).__name__, tuple(reasons)))
     for launch in executable.launches:
         chosen.append(
