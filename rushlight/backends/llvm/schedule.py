@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
+from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr, ceildiv, evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10
@@ -23,6 +24,7 @@ B_PANEL_BYTES = 80 << 10
 MIN_INSTANCE_WORK = 1 << 20
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
+UNKNOWN_SIZE = 1024
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
 PLAIN_COST = 3
 
@@ -73,6 +75,13 @@ class ThinSchedule:
 def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
     """The schedule of a DotGrid, from its sizes where they are numbers."""
     return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
+
+
+def dot_grain(work: int | Expr) -> int:
+    """Instances per unit of work of a thread; sizes that are not known count as long ones."""
+    if isinstance(work, Expr):
+        work = evaluate(work, dict.fromkeys(variables(work), UNKNOWN_SIZE))
+    return grain_of(work)
 
 
 def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:

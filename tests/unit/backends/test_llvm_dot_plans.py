@@ -24,6 +24,7 @@ from tests.unit.backends.dot_cases import (
     OTHER_SCHEDULES,
     TARGETS,
     Case,
+    compile_case,
     inputs,
     matmul,
     result_of,
@@ -185,3 +186,13 @@ def test_divisions_of_the_lanes_stay_out_of_the_loop_over_k():
     loading = [block for block in blocks if "masked.load" in block]
     assert loading
     assert all("sdiv <" not in block and "srem <" not in block for block in loading)
+
+
+def test_small_instances_share_a_unit_of_work_and_large_ones_do_not():
+    def grain(*shape) -> int:
+        (launch,) = compile_case(matmul(*shape)).launches
+        return launch.grain
+
+    assert grain(1, 1024, 1024, 256) == 1
+    assert grain(4096, 8, 8, 8) >= 64
+    assert grain(64, 1, 64, Var("K", 0)) <= 16
