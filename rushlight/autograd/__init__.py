@@ -1,0 +1,21 @@
+"""torch.autograd: gradients of recorded calls. See README.md for how the pieces fit."""
+
+from rushlight.autograd import function, graph
+from rushlight.autograd.api import backward, grad
+from rushlight.autograd.function import Function, FunctionCtx
+from rushlight.autograd.gradcheck import gradcheck, gradgradcheck
+from rushlight.autograd.mode import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    saved_tensors_hooks,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad", "function", "grad",
+    "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "saved_tensors_hooks",
+    "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip

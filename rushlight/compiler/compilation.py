@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.fuse.group import Group
@@ -45,6 +46,7 @@ class Graph:
     hints      a typical value for each
     site_text  what to say when an index check of this node fails
     lines_of   user lines that recorded a node, as "file:line"
+    numbers    typical values of the scalar inputs, by slot, for people and checks
     """
 
     inputs: tuple[Node, ...]
@@ -54,6 +56,7 @@ class Graph:
     hints: Hints
     site_text: Callable[[Node], str]
     lines_of: Callable[[Node], tuple[str, ...]] = no_lines
+    numbers: tuple[Any, ...] | None = None
 
 
 class Sites:

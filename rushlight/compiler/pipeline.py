@@ -101,7 +101,8 @@ def _assemble(state: Compilation) -> None:
         graph.variables, texts,
     )  # fmt: skip
     state.plan.meta["kernels"] = describe_kernels(state)
-    state.plan.meta["checked"] = tuple(checked)
+    # For the message of a check that fails.
+    state.plan.meta["checked"], state.plan.meta["inputs"] = tuple(checked), graph.inputs
 
 
 def _verify_graph(state: Compilation) -> None:

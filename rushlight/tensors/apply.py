@@ -16,6 +16,8 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.origin import STATE as ORIGIN
+from rushlight.engine.origin import note
 from rushlight.engine.realize import flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
@@ -54,8 +56,12 @@ class Plan:
         self.reads_out = "out" in record.reads
         self.label = label_of(record.name)
         self.promotes = record.promote != "none" and record.kind in ("elementwise", "composite")
+        if record.name in KEEP_DTYPES:
+            self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
+        # An index that is out of range names the user's line (see engine/origin.py).
+        self.may_index = record.kind in ("composite", "gather", "scatter")
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
@@ -86,6 +92,8 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+# Class targets are whole numbers beside a float input.
+KEEP_DTYPES = frozenset(("cross_entropy", "nll_loss"))
 # Operands that keep their own dtype beside the promoted ones.
 NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 
@@ -130,6 +138,8 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
     node = make_node(record, tuple(src), *found)
+    if ORIGIN.on or plan.may_index:
+        note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind == "float":
         _track(plan, out, operands, owners, src, likes, found[0], label)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.autograd import api
-from rushlight.engine.realize import flush
 from rushlight.autograd.protocol import TENSORS
-from rushlight.tensors import bind, convert, functions_view, indexing, interop, random
+from rushlight.engine.realize import flush
+from rushlight.tensors import (
+    bind, convert, functions_linalg, functions_math, functions_reduce, functions_select,
+    functions_shape, functions_view, indexing, interop, random,
+)  # fmt: skip
 from rushlight.tensors.creation import (
     new_empty, new_full, new_ones, new_tensor_method, new_zeros,
 )  # fmt: skip
@@ -43,6 +46,7 @@ SPECIAL = {
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
     "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
+    "is_set_to": interop.is_set_to,
     "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
     "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,
     "__index__": interop.to_index, "__len__": interop.to_len, "__contains__": interop.contains,
@@ -51,13 +55,24 @@ SPECIAL = {
 }  # fmt: skip
 
 
+TABLES = (
+    functions_view.METHODS, functions_math.METHODS, functions_select.METHODS,
+    functions_reduce.METHODS, functions_shape.METHODS, functions_linalg.METHODS, convert.METHODS,
+    random.METHODS, SPECIAL,
+)  # fmt: skip
+
+
 def install() -> tuple[dict[str, Any], dict[str, Any]]:
     """Everything on the class; gives the bound functions of torch and of nn.functional."""
     public, functional = bind.bind_records()
     bind.bind_operators()
-    for table in (functions_view.METHODS, convert.METHODS, random.METHODS, SPECIAL):
+    for table in TABLES:
         for name, function in table.items():
             setattr(Tensor, name, function)
+    for alias, name in functions_math.ALIASES.items():
+        for end in ("", "_"):
+            if hasattr(Tensor, name + end):
+                setattr(Tensor, alias + end, getattr(Tensor, name + end))
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
     TENSORS.finish = flush

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rushlight import ops
+from rushlight.base.dtypes import int64
 from rushlight.ir.node import Node, make_node
 from rushlight.ir.opdef import OpDef
+from rushlight.tensors.storage import data_node
 
 Step = tuple[OpDef, tuple, tuple, Any]  # record, attributes, result shape, result dtype or None
 
@@ -63,6 +67,8 @@ def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
         return ops.reshape(value, shape)
     if record is ops.bitcast:
         return ops.bitcast(value, before.dtype)
+    if record.name == "as_strided":
+        return _undo_strided(before, value, *attrs)
     if record is ops.unfold:
         dim, size, step, _ = attrs
         return _undo_unfold(before, value, dim, size, step)
@@ -84,3 +90,16 @@ def _undo_unfold(before: Any, value: Any, dim: int, size: int, step: int) -> Any
         start = tuple(window * step if i == dim else 0 for i in range(len(shape)))
         before = ops.slice_scatter_(before, part, start, wanted, (1,) * len(shape))
     return before
+
+
+def _undo_strided(before: Any, value: Any, size: tuple, stride: tuple, offset: int) -> Any:
+    """Scatter to the places in memory; of elements that meet, the last one stays."""
+    place = sum(
+        (np.arange(n, dtype=np.int64) * s).reshape(*[-1 if d == i else 1 for d in range(len(size))])
+        for i, (n, s) in enumerate(zip(size, stride, strict=True))
+    )
+    index = data_node((np.zeros(size, np.int64) + place + offset).reshape(-1), int64)
+    flat = ops.reshape(value, (index.shape[0],))
+    if isinstance(before, Node):
+        return ops.scatter_nd.node(before, flat, [index], "set")
+    return ops.scatter_nd(before, flat, [index], "set")

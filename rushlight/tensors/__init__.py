@@ -1,0 +1,1 @@
+"""The tensor front end. `namespace.TABLE` is what `rushlight` re-exports; see README.md."""

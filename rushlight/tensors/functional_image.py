@@ -1,0 +1,365 @@
+"""nn.functional: convolution, pooling, padding, upsampling, unfold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import int64
+from rushlight.ir.node import const_node
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange, number_node
+from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
+from rushlight.tensors.functions_shape import flip, pixel_shuffle
+from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+
+
+def _times(value: Any, count: int) -> tuple[int, ...]:
+    """One int for all dims, or one per dim."""
+    if isinstance(value, int):
+        return (value,) * count
+    values = tuple(int(v) for v in value)
+    return values * count if len(values) == 1 else values
+
+
+def _batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
+    if input.dim() == spatial + 1:
+        return unsqueeze(input, 0), True
+    if input.dim() != spatial + 2:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but "
+            f"got input of size: {list(input._shape)}"
+        )
+    return input, False
+
+
+def _unbatched(result: Tensor, single: bool) -> Tensor:
+    return result.squeeze(0) if single else result
+
+
+def _conv(spatial: int) -> Callable:
+    name = f"conv{spatial}d"
+
+    def function(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1,
+    ) -> Tensor:  # fmt: skip
+        batch, single = _batched(input, spatial, name)
+        _check_conv(batch, weight, bias, groups)
+        stride, dilation = _times(stride, spatial), _times(dilation, spatial)
+        if isinstance(padding, str):
+            batch, padding = _string_padding(batch, weight, padding, stride, dilation)
+        args = (batch, weight, bias, stride, _times(padding, spatial), dilation, groups)
+        result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
+        return _unbatched(result, single)
+
+    function.__name__ = name
+    return function
+
+
+def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    if input._dtype is not weight._dtype:
+        raise RuntimeError(
+            f"Input type ({_cpp_name(input._dtype)}) and bias type "
+            f"({_cpp_name(weight._dtype)}) should be the same"
+        )
+    if input._shape[1] != weight._shape[1] * groups:
+        raise RuntimeError(
+            f"Given groups={groups}, weight of size {list(weight._shape)}, expected "
+            f"input{list(input._shape)} to have {weight._shape[1] * groups} channels, but got "
+            f"{input._shape[1]} channels instead"
+        )
+
+
+def _string_padding(
+    input: Tensor, weight: Tensor, padding: str, stride: tuple, dilation: tuple
+) -> tuple[Tensor, tuple[int, ...]]:
+    spatial = len(stride)
+    if padding == "valid":
+        return input, (0,) * spatial
+    if padding != "same":
+        raise ValueError(
+            f"Invalid padding string '{padding}', should be one of {{'valid', 'same'}}"
+        )
+    if any(s != 1 for s in stride):
+        raise RuntimeError("padding='same' is not supported for strided convolutions")
+    total = [d * (k - 1) for d, k in zip(dilation, weight._shape[2:], strict=True)]
+    if all(t % 2 == 0 for t in total):
+        return input, tuple(t // 2 for t in total)
+    amounts = [n for t in reversed(total) for n in (t // 2, t - t // 2)]
+    return pad(input, amounts), (0,) * spatial
+
+
+conv1d, conv2d, conv3d = (_conv(n) for n in (1, 2, 3))
+
+
+def _conv_transpose(spatial: int) -> Callable:
+    name = f"conv_transpose{spatial}d"
+
+    def function(
+        input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+    ) -> Tensor:  # fmt: skip
+        batch, single = _batched(input, spatial, name)
+        args = (
+            batch, weight, bias, _times(stride, spatial), _times(padding, spatial),
+            _times(output_padding, spatial), groups, _times(dilation, spatial),
+        )  # fmt: skip
+        result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
+        return _unbatched(result, single)
+
+    function.__name__ = name
+    return function
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (_conv_transpose(n) for n in (1, 2, 3))
+
+
+# Pooling -----------------------------------------------------------------------------------
+
+
+def _max_pool(spatial: int) -> Callable:
+    name = f"max_pool{spatial}d"
+
+    def function(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any:  # fmt: skip
+        batch, single = _batched(input, spatial, name)
+        kernel = _times(kernel_size, spatial)
+        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        args = (batch, kernel, step, _times(padding, spatial), _times(dilation, spatial), ceil_mode)
+        label = f"MaxPool{spatial}DWithIndicesBackward0"
+        result = _unbatched(apply(getattr(ops, name), args, label=label), single)
+        if not return_indices:
+            return result
+        return result, _unbatched(apply(getattr(ops, f"{name}_index"), args), single)
+
+    function.__name__ = name
+    return function
+
+
+max_pool1d, max_pool2d, max_pool3d = (_max_pool(n) for n in (1, 2, 3))
+
+
+def _avg_pool(spatial: int) -> Callable:
+    name = f"avg_pool{spatial}d"
+
+    def function(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+        ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+    ) -> Tensor:  # fmt: skip
+        batch, single = _batched(input, spatial, name)
+        kernel = _times(kernel_size, spatial)
+        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        args = (batch, kernel, step, _times(padding, spatial), ceil_mode, count_include_pad,
+                divisor_override)  # fmt: skip
+        return _unbatched(apply(getattr(ops, name), args), single)
+
+    function.__name__ = name
+    return function
+
+
+avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(n) for n in (1, 2, 3))
+
+
+def _output_size(input: Tensor, size: Any, spatial: int) -> tuple[int, ...]:
+    values = (size,) * spatial if size is None or isinstance(size, int) else tuple(size)
+    have = input._shape[-spatial:]
+    return tuple(h if v is None else int(v) for v, h in zip(values, have, strict=True))
+
+
+def _adaptive_avg(spatial: int) -> Callable:
+    name = f"adaptive_avg_pool{spatial}d"
+
+    def function(input: Tensor, output_size: Any) -> Tensor:
+        batch, single = _batched(input, spatial, name)
+        size = _output_size(input, output_size, spatial)
+        return _unbatched(apply(getattr(ops, name), (batch, size)), single)
+
+    function.__name__ = name
+    return function
+
+
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
+
+
+def _adaptive_max(spatial: int) -> Callable:
+    name = f"adaptive_max_pool{spatial}d"
+
+    def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+        if return_indices:
+            raise NotImplementedError(f"{name}: return_indices=True is not supported")
+        result = input
+        for axis, size in enumerate(_output_size(input, output_size, spatial)):
+            dim = input.dim() - spatial + axis
+            have = result._shape[dim]
+            parts = []
+            for i in range(size):
+                start, stop = i * have // size, -(-(i + 1) * have // size)
+                parts.append(narrow(result, dim, start, stop - start).amax(dim, True))
+            result = apply(ops.cat, (parts, dim))
+        return result
+
+    function.__name__ = name
+    return function
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
+
+
+def lp_pool2d(
+    input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+) -> Tensor:
+    kernel = _times(kernel_size, 2)
+    mean = avg_pool2d(input**norm_type, kernel, stride, 0, ceil_mode)
+    return (mean * math.prod(kernel)) ** (1.0 / norm_type)
+
+
+# Padding -----------------------------------------------------------------------------------
+
+
+def pad(
+    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
+) -> Tensor:
+    """(before, after) for the last dim first. Negative amounts cut."""
+    amounts = [int(p) for p in pad]
+    if len(amounts) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(amounts) // 2 > input.dim():
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input dimension but got "
+            f"padding length {len(amounts)} and input of dimension {input.dim()}"
+        )
+    pairs = {input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)}
+    if mode != "constant":
+        for dim, (low, high) in sorted(pairs.items(), reverse=True):
+            input = _pad_dim(input, dim, low, high, mode)
+        return input
+    for dim, (low, high) in pairs.items():
+        cut_low, cut_high = max(-low, 0), max(-high, 0)
+        if cut_low or cut_high:
+            input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
+    lows = tuple(max(pairs.get(d, (0, 0))[0], 0) for d in range(input.dim()))
+    highs = tuple(max(pairs.get(d, (0, 0))[1], 0) for d in range(input.dim()))
+    if not any(lows) and not any(highs):
+        return input.clone()
+    fill = const_node(0, input._dtype) if not value else number_node(value, input._dtype)
+    args = (input, new_tensor(fill), lows, highs, (0,) * input.dim())
+    return apply(ops.pad, args, label="ConstantPadNdBackward0")
+
+
+def _pad_dim(input: Tensor, dim: int, low: int, high: int, mode: str) -> Tensor:
+    size = input._shape[dim]
+    if mode == "reflect":
+        if max(low, high) >= size:
+            raise RuntimeError(
+                "Argument #4: Padding size should be less than the corresponding input dimension, "
+                f"but got: padding ({low}, {high}) at dimension {dim} of input {list(input._shape)}"
+            )
+        before = flip(narrow(input, dim, 1, low), dim) if low else None
+        after = flip(narrow(input, dim, size - 1 - high, high), dim) if high else None
+    elif mode == "replicate":
+        def edge(at: int, count: int) -> Tensor:
+            shape = [count if d == dim else -1 for d in range(input.dim())]
+            return narrow(input, dim, at, 1).expand(shape)
+
+        before = edge(0, low) if low else None
+        after = edge(size - 1, high) if high else None
+    elif mode == "circular":
+        if max(low, high) > size:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        before = narrow(input, dim, size - low, low) if low else None
+        after = narrow(input, dim, 0, high) if high else None
+    else:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    parts = [part for part in (before, input, after) if part is not None]
+    return apply(ops.cat, (parts, dim)) if len(parts) > 1 else input
+
+
+# Resizing ----------------------------------------------------------------------------------
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    spatial = input.dim() - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None
+                         else "either size or scale_factor should be defined")  # fmt: skip
+    scales: tuple = (None,) * spatial
+    if size is None:
+        scales = scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
+        sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
+        if recompute_scale_factor:
+            scales = (None,) * spatial
+    else:
+        sizes = _times(size, spatial)
+    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear"):
+        raise NotImplementedError(f"interpolate: mode={mode!r} is not supported")
+    for axis in range(spatial):
+        if mode.startswith("nearest"):
+            input = _nearest(input, axis + 2, sizes[axis], scales[axis], mode != "nearest")
+        else:
+            input = _linear(input, axis + 2, sizes[axis], scales[axis], bool(align_corners))
+    return input
+
+
+upsample = interpolate
+
+
+def _nearest(input: Tensor, dim: int, size: int, scale: Any, exact: bool) -> Tensor:
+    have = input._shape[dim]
+    ratio = 1.0 / scale if scale else have / size
+    place = (arange(size, dtype=input._dtype) + (0.5 if exact else 0.0)) * ratio
+    return input.index_select(dim, place.floor().to(int64).clamp(max=have - 1))
+
+
+def _linear(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
+    have = input._shape[dim]
+    if corners:
+        place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        ratio = 1.0 / scale if scale else have / size
+        place = ((arange(size, dtype=input._dtype) + 0.5) * ratio - 0.5).clamp(min=0.0)
+    low = place.floor().to(int64).clamp(max=have - 1)
+    high = (low + 1).clamp(max=have - 1)
+    part = reshape(place - low, [-1 if d == dim else 1 for d in range(input.dim())])
+    below, above = input.index_select(dim, low), input.index_select(dim, high)
+    return below * (1 - part) + above * part
+
+
+def unfold(
+    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
+    """Windows of images as columns: (batch, channels * window, positions)."""
+    batch, single = _batched(input, 2, "unfold")
+    kh, kw = _times(kernel_size, 2)
+    (dh, dw), (ph, pw), (sh, sw) = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    padded = pad(batch, (pw, pw, ph, ph))
+    wide = apply(ops.unfold, (apply(ops.unfold, (padded, 2, kh, sh, dh)), 3, kw, sw, dw))
+    n, c, rows, columns = wide._shape[:4]
+    result = reshape(wide.permute(0, 1, 4, 5, 2, 3), (n, c * kh * kw, rows * columns))
+    return _unbatched(result, single)
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    *lead, c, h, w = input._shape
+    r = downscale_factor
+    split = reshape(input, (*lead, c, h // r, r, w // r, r))
+    n = len(lead)
+    order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
+    return reshape(split.permute(order), (*lead, c * r * r, h // r, w // r))
+
+
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "interpolate", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
+    "pixel_unshuffle", "unfold", "upsample",
+]  # fmt: skip

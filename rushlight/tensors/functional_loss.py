@@ -1,0 +1,205 @@
+"""nn.functional: losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import ops
+from rushlight.tensors.apply import apply
+from rushlight.tensors.functional_act import cosine_similarity, pairwise_distance
+from rushlight.tensors.functions_math import clamp
+from rushlight.tensors.tensor import Tensor
+
+
+def _reduction(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
+    """The old size_average/reduce pair, and the check of `reduction`."""
+    if size_average is not None or reduce is not None:
+        if reduce is False:
+            return "none"
+        return "sum" if size_average is False else "mean"
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return reduction
+
+
+def _reduced(each: Tensor, reduction: str) -> Tensor:
+    if reduction == "none":
+        return each
+    return each.mean() if reduction == "mean" else each.sum()
+
+
+def _pair(name: str) -> Any:
+    def function(
+        input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean", weight: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        how = _reduction(reduction, size_average, reduce)
+        if weight is not None:
+            each = apply(getattr(ops, name), (input, target, "none")) * weight
+            return each if how == "none" else each.sum() / (weight.sum() if how == "mean" else 1)
+        return apply(getattr(ops, name), (input, target, how))
+
+    function.__name__ = name
+    return function
+
+
+mse_loss, l1_loss = _pair("mse_loss"), _pair("l1_loss")
+soft_margin_loss = _pair("soft_margin_loss")
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    how = _reduction(reduction, size_average, reduce)
+    if beta == 0.0:
+        return apply(ops.l1_loss, (input, target, how))
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    return apply(ops.smooth_l1_loss, (input, target, float(beta), how))
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if weight is not None:
+        each = apply(ops.huber_loss, (input, target, float(delta), "none")) * weight
+        return each.sum() / weight.sum() if reduction == "mean" else _reduced(each, reduction)
+    return apply(ops.huber_loss, (input, target, float(delta), _reduction(reduction)))
+
+
+def cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:  # fmt: skip
+    how = _reduction(reduction, size_average, reduce)
+    return apply(
+        ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
+        label="NllLossBackward0",
+    )  # fmt: skip
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    how = _reduction(reduction, size_average, reduce)
+    return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    if input._shape != target._shape:
+        raise ValueError(
+            f"Using a target size ({target.shape}) that is different to the input size "
+            f"({input.shape}) is deprecated. Please ensure they have the same size."
+        )
+    how = _reduction(reduction, size_average, reduce)
+    return apply(ops.binary_cross_entropy, (input, target, weight, how))
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if input._shape != target._shape:
+        raise ValueError(
+            f"Target size ({target.shape}) must be the same as input size ({input.shape})"
+        )
+    how = _reduction(reduction, size_average, reduce)
+    return apply(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight, how))
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    if reduction == "batchmean":
+        return apply(ops.kl_div, (input, target, log_target, "sum")) / input._shape[0]
+    how = _reduction(reduction, size_average, reduce)
+    return apply(ops.kl_div, (input, target, log_target, how))
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+    size_average: Any = None, eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    each = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        stirling = target * target.log() - target + 0.5 * (target * 6.283185307179586).log()
+        each = each + stirling.masked_fill(target <= 1, 0)
+    return _reduced(each, _reduction(reduction, size_average, reduce))
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    var = clamp(var, min=eps)
+    each = 0.5 * (var.log() + (input - target) ** 2 / var)
+    return _reduced(each + 0.9189385332046727 if full else each, _reduction(reduction))
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    far = clamp(margin - input, min=0.0)
+    each = far.masked_fill(target == 1, 0.0) + input.masked_fill(target == -1, 0.0)
+    return _reduced(each, _reduction(reduction, size_average, reduce))
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    each = clamp(-target * (input1 - input2) + margin, min=0.0)
+    return _reduced(each, _reduction(reduction, size_average, reduce))
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    cos = cosine_similarity(input1, input2, -1)
+    each = (1 - cos).masked_fill(target == -1, 0.0)
+    each = each + clamp(cos - margin, min=0.0).masked_fill(target == 1, 0.0)
+    return _reduced(each, _reduction(reduction, size_average, reduce))
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    near = pairwise_distance(anchor, positive, p, eps)
+    far = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = apply(ops.minimum, (far, pairwise_distance(positive, negative, p, eps)))
+    each = clamp(near - far + margin, min=0.0)
+    return _reduced(each, _reduction(reduction, size_average, reduce))
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    log_yes = apply(ops.log_sigmoid, (input,))
+    log_no = apply(ops.log_sigmoid, (-input,))
+    each = -(target * log_yes + (1 - target) * log_no)
+    each = each if weight is None else each * weight
+    return _reduced(each.mean(-1), _reduction(reduction, size_average, reduce))
+
+
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",
+    "l1_loss", "margin_ranking_loss", "mse_loss", "multilabel_soft_margin_loss", "nll_loss",
+    "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+]  # fmt: skip

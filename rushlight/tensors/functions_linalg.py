@@ -1,0 +1,373 @@
+"""Products of vectors and matrices, einsum, and the factorisations that the host computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.tensors.apply import apply
+from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_reduce import vector_norm
+from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_view import diagonal, permute, reshape, transpose, unsqueeze
+from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.interop import look
+from rushlight.tensors.tensor import Tensor, _cpp_name
+
+
+def _same_dtype(a: Tensor, b: Tensor) -> None:
+    if a._dtype is not b._dtype:
+        raise RuntimeError(
+            "expected m1 and m2 to have the same dtype, but got: "
+            f"{_cpp_name(a._dtype)} != {_cpp_name(b._dtype)}"
+        )
+
+
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _same_dtype(input, other)
+    return _finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+
+
+def _product_label(a: Tensor, b: Tensor) -> str:
+    pair = (a.dim(), b.dim())
+    names = {(1, 1): "Dot", (2, 2): "Mm", (2, 1): "Mv", (3, 3): "Bmm"}
+    return f"{names.get(pair, 'UnsafeView')}Backward0"
+
+
+def _matrix(value: Tensor, name: str, ndim: int) -> None:
+    if value.dim() != ndim:
+        raise RuntimeError(f"{name} must be a {'matrix' if ndim == 2 else f'{ndim}D tensor'}")
+
+
+def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _matrix(input, "self", 2)
+    _matrix(mat2, "mat2", 2)
+    return matmul(input, mat2, out=out)
+
+
+def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _matrix(input, "batch1", 3)
+    _matrix(mat2, "batch2", 3)
+    if input._shape[0] != mat2._shape[0] or input._shape[2] != mat2._shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{input._shape[0]}, {input._shape[2]}] but got: [{mat2._shape[0]}, {mat2._shape[1]}]."
+        )
+    return matmul(input, mat2, out=out)
+
+
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    return matmul(input, vec)
+
+
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    for value in (input, tensor):
+        if value.dim() != 1:
+            raise RuntimeError(
+                f"1D tensors expected, but got {input.dim()}D and {tensor.dim()}D tensors"
+            )
+    if input._dtype is not tensor._dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{NAMES[input._dtype.name]} and {NAMES[tensor._dtype.name]}"
+        )
+    if input._shape != tensor._shape:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{input.numel()}] and src "
+            f"[{tensor.numel()}] to have the same number of elements, but got {input.numel()} and "
+            f"{tensor.numel()} elements respectively"
+        )
+    return matmul(input, tensor)
+
+
+vdot = dot
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    if not input.dim() or not other.dim():
+        return apply(ops.mul, (input, other))
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
+
+
+def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) -> Tensor:
+    if alpha != 1:
+        product = apply(ops.mul, (product, alpha))
+    if beta == 0:
+        return product
+    scaled = base if beta == 1 else apply(ops.mul, (base, beta))
+    return apply(ops.add, (scaled, product), label=label)
+
+
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _combined(input, mm(mat1, mat2), beta, alpha, "AddmmBackward0")
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _combined(input, mv(mat, vec), beta, alpha, "AddmvBackward0")
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _combined(input, outer(vec1, vec2), beta, alpha, "AddrBackward0")
+
+
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
+
+
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    result = matrices[0]
+    for matrix in matrices[1:]:
+        result = mm(result, matrix)
+    return result
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    if isinstance(dims, int):
+        left, right = list(range(a.dim() - dims, a.dim())), list(range(dims))
+    else:
+        left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
+    left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
+    for x, y in zip(left, right, strict=True):
+        if a._shape[x] != b._shape[y]:
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a._shape[x]} in dim {x} "
+                f"and second has size {b._shape[y]} in dim {y}"
+            )
+    keep_a = [d for d in range(a.dim()) if d not in left]
+    keep_b = [d for d in range(b.dim()) if d not in right]
+    shared = math.prod(a._shape[d] for d in left)
+    rows = reshape(permute(a, keep_a + left), (math.prod(a._shape[d] for d in keep_a), shared))
+    columns = reshape(permute(b, right + keep_b), (shared, math.prod(b._shape[d] for d in keep_b)))
+    shape = [a._shape[d] for d in keep_a] + [b._shape[d] for d in keep_b]
+    return reshape(matmul(rows, columns), shape)
+
+
+def trace(input: Tensor) -> Tensor:
+    if input.dim() != 2:
+        raise RuntimeError("trace: expected a matrix, but got tensor with dim "
+                           f"{input.dim()}")  # fmt: skip
+    return diagonal(input).sum()
+
+
+def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+    """linalg.cross: vectors of three elements along dim."""
+    a = [input.select(dim, i) for i in range(3)]
+    b = [other.select(dim, i) for i in range(3)]
+    parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
+    at = dim if dim >= 0 else dim + max(input.dim(), other.dim())
+    return apply(ops.cat, ([unsqueeze(p, at) for p in parts], at))
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    ndim = max(input.dim(), other.dim())
+    a = reshape(input, (*(1,) * (ndim - input.dim()), *input._shape))
+    b = reshape(other, (*(1,) * (ndim - other.dim()), *other._shape))
+    left = reshape(a, [n for s in a._shape for n in (s, 1)])
+    right = reshape(b, [n for s in b._shape for n in (1, s)])
+    shape = [x * y for x, y in zip(a._shape, b._shape, strict=True)]
+    return reshape(apply(ops.mul, (left, right)), shape)
+
+
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, **options: Any) -> Tensor:
+    return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+# einsum ------------------------------------------------------------------------------------
+
+
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products by letters, two operands at a time from the left."""
+    tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
+    inputs, output = _parse(equation, tensors)
+    names, result = inputs[0], tensors[0]
+    names, result = _diagonals(names, result)
+    for i, (other_names, other) in enumerate(zip(inputs[1:], tensors[1:], strict=True)):
+        other_names, other = _diagonals(other_names, other)
+        later = set("".join(inputs[i + 2 :])) | set(output)
+        names, result = _contract(names, result, other_names, other, later)
+    drop = [i for i, n in enumerate(names) if n not in output]
+    if drop:
+        result = result.sum(drop)
+        names = "".join(n for n in names if n in output)
+    return permute(result, [names.index(n) for n in output]) if names != output else result
+
+
+def _parse(equation: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
+    text = equation.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(tensors):
+        fewer = "more" if len(tensors) > len(inputs) else "fewer"
+        raise RuntimeError(
+            f"einsum(): {fewer} operands were provided than specified in the equation"
+        )
+    widest = 0
+    for names, tensor in zip(inputs, tensors, strict=True):
+        if "..." in names:
+            widest = max(widest, tensor.dim() - len(names.replace("...", "")))
+        elif len(names) != tensor.dim():
+            raise RuntimeError(
+                f"einsum(): the number of subscripts in the equation ({len(names)}) does not match "
+                f"the number of dimensions ({tensor.dim()}) for operand "
+                f"{list(inputs).index(names)} and no ellipsis was given"
+            )
+    dots = "".join(chr(0x2460 + i) for i in range(widest))
+    full = []
+    for names, tensor in zip(inputs, tensors, strict=True):
+        own = tensor.dim() - len(names.replace("...", ""))
+        full.append(names.replace("...", dots[widest - own :] if own else ""))
+    if not arrow:
+        letters = sorted(set("".join(full)) - set(dots))
+        output = dots + "".join(n for n in letters if "".join(full).count(n) == 1)
+    else:
+        output = output.replace("...", dots)
+    for name in output:
+        if not any(name in names for names in full):
+            raise RuntimeError(
+                f"einsum(): output subscript {name} does not appear in the equation for any input "
+                "operand"
+            )
+    return full, output
+
+
+def _diagonals(names: str, tensor: Tensor) -> tuple[str, Tensor]:
+    """A letter that stands twice in one operand: its diagonal."""
+    for name in names:
+        while names.count(name) > 1:
+            a = names.index(name)
+            b = names.index(name, a + 1)
+            tensor = diagonal(tensor, 0, a, b)
+            names = names[:a] + names[a + 1 : b] + names[b + 1 :] + name
+    return names, tensor
+
+
+def _contract(na: str, a: Tensor, nb: str, b: Tensor, later: set[str]) -> tuple[str, Tensor]:
+    """One product of two operands as a batched matrix product."""
+    a, na = _sum_lonely(a, na, nb, later)
+    b, nb = _sum_lonely(b, nb, na, later)
+    batch = [n for n in na if n in nb and n in later]
+    shared = [n for n in na if n in nb and n not in later]
+    rows = [n for n in na if n not in nb]
+    columns = [n for n in nb if n not in na]
+    size = {}
+    for names, tensor in ((na, a), (nb, b)):
+        for n, s in zip(names, tensor._shape, strict=True):
+            if size.get(n, 1) not in (1, s) and s != 1:
+                raise RuntimeError(
+                    f"einsum(): subscript {n} has size {s} for operand 1 which does not broadcast "
+                    f"with previously seen size {size[n]}"
+                )
+            size[n] = max(s, size.get(n, 1)) if s else 0
+    a = _lined(a, na, batch + rows + shared, size)
+    b = _lined(b, nb, batch + shared + columns, size)
+
+    def volume(letters: list[str]) -> int:
+        return math.prod(size[n] for n in letters)
+
+    left = reshape(a, (volume(batch), volume(rows), volume(shared)))
+    right = reshape(b, (volume(batch), volume(shared), volume(columns)))
+    names = "".join(batch + rows + columns)
+    return names, reshape(matmul(left, right), [size[n] for n in names])
+
+
+def _sum_lonely(tensor: Tensor, names: str, other: str, later: set[str]) -> tuple[Tensor, str]:
+    drop = [i for i, n in enumerate(names) if n not in other and n not in later]
+    if drop:
+        tensor = tensor.sum(drop)
+    return tensor, "".join(n for i, n in enumerate(names) if i not in drop)
+
+
+def _lined(tensor: Tensor, names: str, order: list[str], size: dict[str, int]) -> Tensor:
+    moved = permute(tensor, [names.index(n) for n in order])
+    shape = tuple(size[n] for n in order)
+    return moved.expand(shape) if moved._shape != shape else moved
+
+
+# Host factorisations -----------------------------------------------------------------------
+
+
+def _host(function: Callable, *tensors: Tensor) -> Any:
+    """LAPACK by numpy, without a gradient: an input that needs one is refused."""
+    if any(t.requires_grad for t in tensors):
+        raise NotImplementedError(
+            f"linalg.{function.__name__}: the gradient is not supported; detach the input"
+        )
+    return function(*[look(t) for t in tensors])
+
+
+def inverse(input: Tensor) -> Tensor:
+    return known(_host(np.linalg.inv, input))
+
+
+def det(input: Tensor) -> Tensor:
+    return known(np.asarray(_host(np.linalg.det, input), input._dtype.np))
+
+
+def solve(a: Tensor, b: Tensor) -> Tensor:
+    return known(_host(np.linalg.solve, a, b))
+
+
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    lower = known(_host(np.linalg.cholesky, input))
+    return transpose(lower, -1, -2) if upper else lower
+
+
+def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    q, r = _host(np.linalg.qr, input)
+    return known(q), known(r)
+
+
+def eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:  # noqa: N803
+    values, vectors = _host(np.linalg.eigh, input)
+    return known(values), known(vectors)
+
+
+def svd(input: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    return tuple(known(x) for x in np.linalg.svd(look(input), full_matrices))  # type: ignore[return-value]
+
+
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    base, result = (inverse(input), None) if n < 0 else (input, None)
+    for _ in range(abs(n)):
+        result = base if result is None else matmul(result, base)
+    return result if result is not None else known(np.eye(input._shape[-1], dtype=input._dtype.np))
+
+
+FUNCTIONS: dict[str, Callable] = {
+    name: globals()[name]
+    for name in """matmul mm bmm mv dot vdot inner outer addmm addmv addr baddbmm addbmm tensordot
+    trace kron cdist einsum chain_matmul inverse det matrix_power""".split()
+}
+FUNCTIONS.update(ger=outer, cross=cross)
+METHODS = {
+    n: f for n, f in FUNCTIONS.items() if n not in ("tensordot", "einsum", "cdist", "chain_matmul")
+}
+LINALG: dict[str, Callable] = {
+    "norm": vector_norm, "vector_norm": vector_norm, "matmul": matmul, "inv": inverse, "det": det,
+    "solve": solve, "cholesky": cholesky, "qr": qr, "eigh": eigh, "svd": svd, "cross": cross,
+    "matrix_power": matrix_power, "diagonal": diagonal, "vecdot": lambda a, b: (a * b).sum(-1),
+}  # fmt: skip
+
+
+def _in_place(function: Callable) -> Callable:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
+        return store(self, function(self, *args, **kwargs))
+
+    return method
+
+
+for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
+    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])

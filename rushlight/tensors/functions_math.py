@@ -1,0 +1,217 @@
+"""Elementwise functions whose public form is more than their record: alpha, rounding_mode, bounds,
+Python numbers in either place, and the other names that PyTorch gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import DType, bool_
+from rushlight.tensors import apply as rules
+from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.functions_select import nonzero_indices
+from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.tensor import Tensor, new_tensor
+
+
+def _finish(result: Tensor, out: Tensor | None) -> Tensor:
+    return result if out is None else write_out(out, result)
+
+
+def _tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else tensor_of(value)
+
+
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
+    return _finish(apply(ops.add, (_or_tensor(input, other), other)), out)
+
+
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    for value in (input, other):
+        if isinstance(value, Tensor) and value._dtype is bool_:
+            raise RuntimeError(
+                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
+                "trying to invert a mask, use the `~` or `logical_not()` operator instead."
+            )
+    other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
+    return _finish(apply(ops.sub, (_or_tensor(input, other), other)), out)
+
+
+def _or_tensor(value: Any, other: Any) -> Any:
+    """At least one operand must be a Tensor."""
+    return value if isinstance(value, Tensor) or isinstance(other, Tensor) else tensor_of(value)
+
+
+def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
+    return _finish(apply(ops.mul, (_or_tensor(input, other), other)), out)
+
+
+def div(
+    input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
+) -> Tensor:
+    input = _or_tensor(input, other)
+    if rounding_mode is None:
+        result = apply(ops.div, (input, other))
+    elif rounding_mode == "floor":
+        result = apply(ops.floor_divide, (input, other))
+    elif rounding_mode == "trunc":
+        result = _trunc_divide(input, other)
+    else:
+        raise RuntimeError(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+            f"'{rounding_mode}'"
+        )
+    return _finish(result, out)
+
+
+def _trunc_divide(input: Any, other: Any) -> Tensor:
+    dtype = result_type([input, other])
+    if dtype.kind == "float":
+        return apply(ops.trunc, (apply(ops.div, (input, other)),))
+    rest = apply(ops.fmod, (input, other))
+    return apply(ops.floor_divide, (apply(ops.sub, (input, rest)), other))
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    scaled = input if alpha == 1 else apply(ops.mul, (input, alpha))
+    return apply(ops.sub, (other, scaled))
+
+
+def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
+    whole = isinstance(exponent, int) and not isinstance(exponent, bool)
+    if whole and exponent < 0 and isinstance(input, Tensor) and input._dtype.is_integral:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return _finish(apply(ops.pow_, (_or_tensor(input, exponent), exponent)), out)
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    wide = _tensor(input).double()
+    return pow(wide, exponent.double() if isinstance(exponent, Tensor) else float(exponent))
+
+
+def clamp(
+    input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None
+) -> Tensor:
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    return _finish(apply(ops.clamp, (input, min, max)), out)
+
+
+def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    check_inplace(self)
+    return store(self, clamp(self, min, max))
+
+
+def clamp_min(input: Tensor, min: Any) -> Tensor:
+    return apply(ops.clamp, (input, min, None))
+
+
+def clamp_max(input: Tensor, max: Any) -> Tensor:
+    return apply(ops.clamp, (input, None, max))
+
+
+def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any) -> Any:
+    """where(condition, input, other), or the indices of what is true."""
+    if not rest and not named:
+        return nonzero_indices(condition)
+    values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
+    x, y = values
+    if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+        x = new_tensor(rules._number(x, result_type([x, y]), ()))
+    return _finish(apply(ops.where, (condition, x, y)), out)
+
+
+def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    return where(condition, self, other)
+
+
+def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
+    if decimals == 0:
+        return _finish(apply(ops.round_, (input,)), out)
+    scale = 10.0 ** decimals
+    return _finish(apply(ops.div, (apply(ops.round_, (apply(ops.mul, (input, scale)),)), scale)), out)
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None,
+    neginf: float | None = None, *, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if input._dtype.kind != "float":
+        return input.clone()
+    top = _largest(input._dtype)
+    result = apply(ops.where, (apply(ops.isnan, (input,)), 0.0 if nan is None else nan, input))
+    high = top if posinf is None else posinf
+    result = apply(ops.where, (apply(ops.eq, (result, float("inf"))), high, result))
+    low = -top if neginf is None else neginf
+    return _finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
+
+
+def _largest(dtype: DType) -> float:
+    return {"float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308,
+            "float16": 65504.0, "bfloat16": 3.3895313892515355e38}[dtype.name]  # fmt: skip
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    return _finish(apply(ops.lerp, (input, end, weight)), out)
+
+
+def addcmul(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
+
+
+def addcdiv(
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    return _finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    x = input if eps is None else clamp(input, eps, 1 - eps)
+    return apply(ops.log, (x / (1 - x),))
+
+
+def cast_result_type(*operands: Any) -> DType:
+    """torch.result_type."""
+    return result_type(operands)
+
+
+def can_cast(from_: DType, to: DType) -> bool:
+    order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+    if order[from_.kind] > order[to.kind]:
+        return False
+    return not (from_.kind == "int" and to.kind == "uint")
+
+
+ALIASES = {
+    "absolute": "abs", "negative": "neg", "subtract": "sub", "multiply": "mul", "divide": "div",
+    "true_divide": "div", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+    "not_equal": "ne", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2",
+    "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc",
+    "special_expit": "sigmoid",
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable] = {
+    name: globals()[name]
+    for name in """add sub mul div rsub pow float_power clamp clamp_min clamp_max where round
+    nan_to_num lerp addcmul addcdiv logit""".split()
+}
+METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
+
+
+def _in_place(function: Callable) -> Callable:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
+        return store(self, function(self, *args, **kwargs))
+
+    method.__name__ = f"{function.__name__}_"
+    return method
+
+
+for _name in """add sub mul div pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
+float_power""".split():
+    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+

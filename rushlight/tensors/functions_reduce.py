@@ -1,0 +1,386 @@
+"""Reductions and scans with PyTorch's overloads: no dim, one dim, several dims, dtype, and the
+(values, indices) pairs of max, min, median and mode."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import DType, int64, uint8
+from rushlight.ir.opdef import OpDef, wrap_dim
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_select import kthvalue, sort
+from rushlight.tensors.functions_view import flatten, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.results import result_class
+from rushlight.tensors.tensor import Tensor
+
+Max = result_class("max", ("values", "indices"))
+Min = result_class("min", ("values", "indices"))
+Median = result_class("median", ("values", "indices"))
+Mode = result_class("mode", ("values", "indices"))
+CumMax = result_class("cummax", ("values", "indices"))
+CumMin = result_class("cummin", ("values", "indices"))
+AMinMax = result_class("aminmax", ("min", "max"))
+
+
+def _dims(dim: Any) -> Any:
+    """None and () are all dims; a list becomes a tuple."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    return tuple(dim) or None
+
+
+def _cast(input: Tensor, dtype: DType | None) -> Tensor:
+    return input if dtype is None or dtype is input._dtype else apply(ops.cast, (input, dtype))
+
+
+def _label(name: str, dim: Any) -> str:
+    return f"{name}Backward{0 if dim is None else 1}"
+
+
+def sum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    dim = _dims(dim)
+    return _finish(
+        apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim)), out
+    )
+
+
+def nansum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    clean = apply(ops.where, (apply(ops.isnan, (input,)), 0, input))
+    return sum(clean, dim, keepdim, dtype=dtype)
+
+
+def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
+    there = apply(ops.logical_not, (apply(ops.isnan, (input,)),))
+    return nansum(input, dim, keepdim) / sum(there, dim, keepdim)
+
+
+def mean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    input, dim = _cast(input, dtype), _dims(dim)
+    if input._dtype.kind != "float":
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or "
+            f"complex dtype. Got: {NAMES[input._dtype.name]}"
+        )
+    return _finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
+
+
+def prod(
+    input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Tensor:
+    return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+
+
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
+
+
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    return AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+
+
+def _all(dim: Any) -> Any:
+    return () if dim is None else dim
+
+
+def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
+
+
+def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+    return _finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
+
+
+def _like_byte(result: Tensor, input: Tensor) -> Tensor:
+    """PyTorch gives uint8 for uint8."""
+    return apply(ops.cast, (result, uint8)) if input._dtype is uint8 else result
+
+
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _position(ops.argmax, input, dim, keepdim)
+
+
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    return _position(ops.argmin, input, dim, keepdim)
+
+
+def _position(record: OpDef, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is None and input.dim() > 1:
+        flat = apply(record, (flatten(input), 0, False))
+        return reshape(flat, (1,) * input.dim()) if keepdim else flat
+    return apply(record, (input, dim, bool(keepdim)))
+
+
+def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str) -> Callable:
+    def function(
+        input: Tensor, dim: Any = None, keepdim: bool = False, *, other_: Any = None,
+        out: Any = None, **named: Any,
+    ) -> Any:  # fmt: skip
+        second = named.get("other", dim if isinstance(dim, Tensor) else None)
+        if second is not None:
+            return _finish(apply(other, (input, second)), out)
+        if dim is None:
+            if not input.numel():
+                raise RuntimeError(
+                    f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
+                    "Specify the reduction dim with the 'dim' argument."
+                )
+            return whole(input)
+        if not input.dim():
+            return pair((input.clone(), tensor_of(0)))
+        dim = wrap_dim(dim, input.dim())
+        if not input._shape[dim]:
+            raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
+        at = apply(record, (input, dim, True))
+        values = apply(ops.gather, (input, dim, at), label=f"{name.capitalize()}Backward0")
+        if not keepdim:
+            values, at = squeeze(values, dim), squeeze(at, dim)
+            if values._grad is not None and values._grad.fn is not None:
+                values._grad.fn.label = f"{name.capitalize()}Backward0"
+        return pair((values, at))
+
+    function.__name__ = name
+    return function
+
+
+max = _extreme(lambda x: apply(ops.amax, (x, None, False), label="MaxBackward1"), ops.argmax, Max,
+               ops.maximum, "max")  # fmt: skip
+min = _extreme(lambda x: apply(ops.amin, (x, None, False), label="MinBackward1"), ops.argmin, Min,
+               ops.minimum, "min")  # fmt: skip
+
+
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The lower of the two middle elements."""
+    if dim is None:
+        flat = reshape(input, (-1,))
+        return kthvalue(flat, (flat.numel() + 1) // 2, 0)[0]
+    size = input._shape[wrap_dim(dim, input.dim())] if input.dim() else 1
+    return Median(kthvalue(input, (size + 1) // 2, dim, keepdim))
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The most frequent value (the smallest of several) and its last index."""
+    dim = wrap_dim(dim, input.dim())
+    a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
+    counts = sum(apply(ops.eq, (a, b)), dim + 1)
+    best = apply(ops.eq, (counts, amax(counts, dim, True)))
+    top = math.inf if input._dtype.kind == "float" else 2 ** (8 * input._dtype.itemsize - 1) - 1
+    values = amin(apply(ops.where, (best, input, top)), dim, True)
+    same = apply(ops.eq, (input, values))
+    size = input._shape[dim]
+    turned = argmax(apply(ops.flip, (same.to(int64), (dim,))), dim, True)
+    at = size - 1 - turned
+    return Mode((values, at) if keepdim else (squeeze(values, dim), squeeze(at, dim)))
+
+
+def _spread(record: OpDef, name: str) -> Callable:
+    def function(
+        input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+        correction: Any = None, out: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        if isinstance(dim, bool):  # var(input, unbiased)
+            dim, unbiased = None, dim
+        if correction is None:
+            correction = 1 if unbiased is None or unbiased else 0
+        if input._dtype.kind != "float":
+            raise RuntimeError(
+                f"{name} and {name}_mean only support floating point and complex dtypes"
+                if name == "std" else "std and var only support floating point and complex dtypes"
+            )
+        return _finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
+
+    function.__name__ = name
+    return function
+
+
+var, std = _spread(ops.var, "var"), _spread(ops.std, "std")
+
+
+def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+             correction: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return (var(input, dim, unbiased, keepdim, correction=correction),
+            mean(input, None if isinstance(dim, bool) else dim, keepdim))  # fmt: skip
+
+
+def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *,
+             correction: Any = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return (std(input, dim, unbiased, keepdim, correction=correction),
+            mean(input, None if isinstance(dim, bool) else dim, keepdim))  # fmt: skip
+
+
+def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
+    return apply(ops.logsumexp, (input, _dims(dim), bool(keepdim)))
+
+
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    return apply(ops.count_nonzero, (input, _dims(dim)))
+
+
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
+    out: Tensor | None = None, dtype: DType | None = None,
+) -> Tensor:  # fmt: skip
+    if p is None or p == "fro":
+        p = 2.0
+    if isinstance(p, str):
+        raise NotImplementedError(f"norm: p={p!r} is not supported")
+    return vector_norm(input, p, dim, keepdim, dtype=dtype, out=out)
+
+
+def vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
+    dtype: DType | None = None, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    x = _cast(x, dtype)
+    if x._dtype.kind != "float":
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {NAMES[x._dtype.name]}"
+        )
+    label = "LinalgVectorNormBackward0"
+    return _finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
+
+
+def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
+    return vector_norm(apply(ops.sub, (input, other)), p)
+
+
+# Scans -------------------------------------------------------------------------------------
+
+
+def _scan(name: str) -> Callable:
+    def function(
+        input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        if dtype is None and input._dtype.is_integral:
+            dtype = int64
+        return _finish(apply(getattr(ops, name), (_cast(input, dtype), dim)), out)
+
+    function.__name__ = name
+    return function
+
+
+cumsum, cumprod = _scan("cumsum"), _scan("cumprod")
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    return apply(ops.logcumsumexp, (input, dim))
+
+
+def cummax(input: Tensor, dim: int) -> Any:
+    return _cum_extreme(input, dim, ops.scan_argmax, CumMax)
+
+
+def cummin(input: Tensor, dim: int) -> Any:
+    return _cum_extreme(input, dim, ops.scan_argmin, CumMin)
+
+
+def _cum_extreme(input: Tensor, dim: int, record: OpDef, pair: type) -> Any:
+    if not input.dim():
+        return pair((input.clone(), tensor_of(0)))
+    at = apply(record, (input, dim))
+    return pair((apply(ops.gather, (input, dim, at)), at))
+
+
+def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    dim = wrap_dim(dim, input.dim())
+    parts = [p for p in (prepend, input, append) if p is not None]
+    if len(parts) > 1:
+        input = apply(ops.cat, (parts, dim))
+    for _ in range(n):
+        size = input._shape[dim]
+        input = narrow(input, dim, 1, size - 1) - narrow(input, dim, 0, size - 1)
+    return input
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear",
+) -> Tensor:  # fmt: skip
+    if interpolation != "linear":
+        raise NotImplementedError(f"quantile: interpolation={interpolation!r} is not supported")
+    flat = reshape(input, (-1,)) if dim is None else input
+    axis = 0 if dim is None else wrap_dim(dim, input.dim())
+    ordered = sort(flat, axis)[0].transpose(axis, -1)
+    q = q if isinstance(q, Tensor) else tensor_of(q, input._dtype)
+    place = q * (flat._shape[axis] - 1)
+    low = apply(ops.floor, (place,))
+    below = ordered[..., low.to(int64)]
+    above = ordered[..., apply(ops.ceil, (place,)).to(int64)]
+    result = below + (above - below) * (place - low)
+    if q.dim():
+        result = result.movedim(-1, 0)
+    if keepdim:
+        result = unsqueeze(result, axis + q.dim()) if dim is not None else reshape(
+            result, (*q._shape, *(1,) * input.dim())
+        )  # fmt: skip
+    return result
+
+
+def softmax(input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3) -> Tensor:
+    return apply(ops.softmax, (_cast(input, dtype), dim))
+
+
+def log_softmax(
+    input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3
+) -> Tensor:
+    return apply(ops.log_softmax, (_cast(input, dtype), dim))
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    return bool(all(isclose(input, other, rtol, atol, equal_nan)).item())
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    if input._dtype is not other._dtype:
+        raise RuntimeError(
+            f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}"
+        )
+    return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    if input._shape != other._shape:
+        return False
+    return bool(all(apply(ops.eq, (input, other))).item())
+
+
+FUNCTIONS: dict[str, Callable] = {
+    name: globals()[name]
+    for name in """sum nansum nanmean mean prod amax amin aminmax any all argmax argmin max min
+    median mode var std var_mean std_mean logsumexp count_nonzero norm dist cumsum cumprod
+    logcumsumexp cummax cummin diff quantile softmax log_softmax allclose isclose equal""".split()
+}
+METHODS = dict(FUNCTIONS)
+
+
+def _in_place(function: Callable) -> Callable:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
+        return store(self, function(self, *args, **kwargs))
+
+    return method
+
+
+METHODS["cumsum_"], METHODS["cumprod_"] = _in_place(cumsum), _in_place(cumprod)

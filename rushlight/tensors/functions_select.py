@@ -1,0 +1,382 @@
+"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, unique, ...
+
+Results whose shape depends on values (nonzero, masked_select, unique) are computed at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
+from rushlight.ir.opdef import wrap_dim
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange, tensor_of
+from rushlight.tensors.functions_view import expand, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.indexing import getitem, put
+from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.interop import look
+from rushlight.tensors.results import result_class
+from rushlight.tensors.storage import data_node
+from rushlight.tensors.tensor import Tensor, new_tensor
+
+Sort = result_class("sort", ("values", "indices"))
+TopK = result_class("topk", ("values", "indices"))
+KthValue = result_class("kthvalue", ("values", "indices"))
+
+
+def known(array: np.ndarray) -> Tensor:
+    """A tensor of values already computed."""
+    return new_tensor(data_node(np.ascontiguousarray(array), dtype_of_numpy(array.dtype)))
+
+
+def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
+    if as_tuple:
+        return nonzero_indices(input)
+    places = np.nonzero(look(input))
+    if not input.dim():
+        rows = np.zeros((int(bool(look(input))), 0), np.int64)
+    else:
+        rows = np.stack(places, 1).astype(np.int64)
+    result = known(rows)
+    return result if out is None else write_out(out, result)
+
+
+def argwhere(input: Tensor) -> Tensor:
+    return nonzero(input)
+
+
+def nonzero_indices(input: Tensor) -> tuple[Tensor, ...]:
+    values = look(input)
+    if values.ndim == 0:
+        values = values.reshape(1)
+    return tuple(known(place.astype(np.int64)) for place in np.nonzero(values))
+
+
+def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
+    if mask._dtype is not bool_:
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    shape = np.broadcast_shapes(input._shape, mask._shape)
+    wide, chosen = expand(input, shape), expand(mask, shape)
+    if not shape:
+        wide, chosen = reshape(wide, (1,)), reshape(chosen, (1,))
+    result = getitem(wide, chosen)
+    return result if out is None else write_out(out, result)
+
+
+def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
+           out: Tensor | None = None) -> Tensor:  # fmt: skip
+    if index._dtype not in (int64, int32):
+        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    result = apply(ops.gather, (input, dim, index))
+    return result if out is None else write_out(out, result)
+
+
+def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
+            reduce: str | None = None) -> Tensor:  # fmt: skip
+    given = src if value is None else value
+    if not isinstance(given, Tensor):
+        given = expand(tensor_of(given, input._dtype), index._shape)
+    if index._dtype is not int64:
+        raise RuntimeError("scatter(): Expected dtype int64 for index")
+    if given._dtype is not input._dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if reduce is not None:
+        kind = {"add": "sum", "multiply": "prod"}.get(reduce)
+        if kind is None:
+            raise RuntimeError("reduce argument must be either add or multiply.")
+        return apply(ops.scatter_reduce, (input, dim, index, given, kind, True))
+    return apply(ops.scatter, (input, dim, index, given))
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    return apply(ops.scatter_add, (input, dim, index, src))
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    return apply(ops.scatter_reduce, (input, dim, index, src, reduce, include_self))
+
+
+def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    if index.dim() > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    if index._dtype not in (int64, int32):
+        raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
+    if not input.dim():
+        return input.clone()
+    dim = wrap_dim(dim, input.dim())
+    key = (slice(None),) * dim + (reshape(index, (-1,)),)
+    result = getitem(input, key)
+    return result if out is None else write_out(out, result)
+
+
+def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Tensor:
+    dim = wrap_dim(dim, tensor.dim())
+    source = source if isinstance(source, Tensor) else tensor_of(source, tensor._dtype)
+    put(tensor, [(dim, reshape(index, (-1,)))], source, kind)
+    return tensor
+
+
+def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
+    if source._dtype is not self._dtype:
+        raise RuntimeError("index_add_(): self and source must have the same scalar type")
+    return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum")
+
+
+def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    return _lines(self, dim, index, source, "set")
+
+
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    return _lines(self, dim, index, value, "set")
+
+
+def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    if not accumulate:
+        self[tuple(indices)] = values
+        return self
+    pairs: list[tuple[int, Tensor]] = []
+    for item in indices:
+        if item is not None and item._dtype is bool_:
+            for place in nonzero_indices(item):
+                pairs.append((len(pairs), place))
+        elif item is not None:
+            pairs.append((len(pairs), item))
+    put(self, pairs, values, "sum")
+    return self
+
+
+def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    flat = self.view(-1)
+    put(flat, [(0, reshape(index, (-1,)))], reshape(source, (-1,)), "sum" if accumulate else "set")
+    return self
+
+
+def _functional(in_place: Callable) -> Callable:
+    def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return in_place(input.clone(), *args, **kwargs)
+
+    function.__name__ = in_place.__name__.rstrip("_")
+    return function
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    return getitem(reshape(input, (-1,)), index)
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    if dim is None:
+        return apply(ops.gather, (reshape(input, (-1,)), 0, reshape(indices, (-1,))))
+    return apply(ops.take_along_dim, (input, indices, dim))
+
+
+def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+    if mask._dtype is not bool_:
+        raise RuntimeError(
+            f"masked_fill only supports boolean masks, but got mask with dtype {mask._dtype}"
+        )
+    if isinstance(value, Tensor) and value.dim():
+        raise RuntimeError(
+            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.dim()} dimension(s)."
+        )
+    if isinstance(value, Tensor) and value._dtype is not input._dtype:
+        value = value.to(input._dtype)
+    if not isinstance(value, Tensor) and isinstance(value, float) and input._dtype.is_integral:
+        value = int(value)
+    return apply(ops.where, (mask, value, input), label="MaskedFillBackward0")
+
+
+def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
+    check_inplace(self)
+    return store(self, masked_fill(self, mask, value))
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    return apply(ops.masked_scatter, (input, mask, source))
+
+
+def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    check_inplace(self)
+    return store(self, masked_scatter(self, mask, source))
+
+
+# Order -------------------------------------------------------------------------------------
+
+
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    if not input.dim():
+        return Sort((input.clone(), tensor_of(0)))
+    order = apply(ops.argsort_, (input, dim, bool(descending)))
+    return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
+
+
+def argsort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
+) -> Tensor:
+    return apply(ops.argsort_, (input, dim, bool(descending)))
+
+
+def msort(input: Tensor) -> Tensor:
+    return sort(input, 0)[0]
+
+
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Any:
+    dim = wrap_dim(dim, input.dim())
+    size = input._shape[dim] if input.dim() else 1
+    if k < 0 or k > size:
+        raise RuntimeError("selected index k out of range")
+    if not input.dim():
+        return TopK((input.clone(), tensor_of(0)))
+    order = apply(ops.argsort_, (input, dim, bool(largest)))
+    first = narrow(order, dim, 0, k)
+    return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first.contiguous()))
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    if not input.dim():
+        return KthValue((input.clone(), tensor_of(0)))
+    dim = wrap_dim(dim, input.dim())
+    if not 1 <= k <= input._shape[dim]:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension "
+                           f"{dim}")  # fmt: skip
+    at = narrow(apply(ops.argsort_, (input, dim, False)), dim, k - 1, 1)
+    values = apply(ops.gather, (input, dim, at), label="KthvalueBackward0")
+    if keepdim:
+        return KthValue((values, at))
+    return KthValue((squeeze(values, dim), squeeze(at, dim)))
+
+
+def searchsorted(
+    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Any = None,
+) -> Tensor:  # fmt: skip
+    right = right or side == "right"
+    values = input if isinstance(input, Tensor) else tensor_of(input, sorted_sequence._dtype)
+    result = apply(ops.searchsorted, (sorted_sequence, values, right))
+    return result.to(int32) if out_int32 else result
+
+
+def bucketize(
+    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
+
+
+# Values decide the shape -------------------------------------------------------------------
+
+
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    values = look(input)
+    found = np.unique(values, return_inverse=True, return_counts=True, axis=dim)
+    inverse = found[1].reshape(values.shape if dim is None else -1)
+    results = [known(found[0])]
+    if return_inverse:
+        results.append(known(inverse.astype(np.int64)))
+    if return_counts:
+        results.append(known(found[2].astype(np.int64)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:  # fmt: skip
+    values = look(input) if dim is not None else look(input).reshape(-1)
+    axis = dim or 0
+    moved = np.moveaxis(values, axis, 0)
+    fresh = np.ones(len(moved), bool)
+    if len(moved) > 1:
+        fresh[1:] = (moved[1:] != moved[:-1]).reshape(len(moved) - 1, -1).any(1)
+    starts = np.flatnonzero(fresh)
+    results = [known(np.moveaxis(moved[fresh], 0, axis))]
+    if return_inverse:
+        inverse = np.cumsum(fresh) - 1
+        results.append(known(inverse.reshape(input._shape if dim is None else -1).astype(np.int64)))
+    if return_counts:
+        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64)))
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def repeat_interleave(
+    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    if repeats is None:
+        counts = look(input)
+        return known(np.repeat(np.arange(len(counts)), counts))
+    if dim is None:
+        input, dim = reshape(input, (-1,)), 0
+    dim = wrap_dim(dim, input.dim())
+    if isinstance(repeats, Tensor) and repeats.numel() == 1:
+        repeats = int(repeats.item())
+    if isinstance(repeats, int):
+        wide = expand(unsqueeze(input, dim + 1),
+                      (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
+        shape = list(input._shape)
+        shape[dim] *= repeats
+        return reshape(wide, shape)
+    counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
+    if len(counts) != input._shape[dim]:
+        raise RuntimeError("repeats must have the same size as input along dim, but got "
+                           f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
+                           f"{input._shape[dim]}")  # fmt: skip
+    return index_select(input, dim, known(np.repeat(np.arange(len(counts)), counts)))
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    values = look(input)
+    if values.ndim != 1 or (values.size and values.min() < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    size = max(int(values.max()) + 1 if values.size else 0, minlength)
+    dtype = int64 if weights is None else weights._dtype
+    base = new_tensor(ops.expand.node(ops.cast.node(arange(1)._value(), dtype), (size,)))
+    src = weights if weights is not None else expand(tensor_of(1), input._shape)
+    return index_add_(base, 0, input, src)
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    values = look(input).reshape(-1)
+    if min == max:
+        min, max = float(values.min()), float(values.max())
+    counts, _ = np.histogram(values, bins, (min, max))
+    return known(counts.astype(input._dtype.np))
+
+
+_IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
+FUNCTIONS: dict[str, Callable] = {
+    **{
+        name: globals()[name]
+        for name in """nonzero argwhere masked_select gather scatter scatter_add scatter_reduce
+        index_select take take_along_dim masked_fill masked_scatter sort argsort msort topk
+        kthvalue unique unique_consecutive repeat_interleave bincount histc""".split()
+    },
+    **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
+}
+METHODS: dict[str, Callable] = {
+    **FUNCTIONS,
+    **{function.__name__: function for function in _IN_PLACE},
+    "masked_fill_": masked_fill_, "masked_scatter_": masked_scatter_,
+}  # fmt: skip
+FUNCTIONS.update(searchsorted=searchsorted, bucketize=bucketize)
+
+
+def _store_form(function: Callable) -> Callable:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_inplace(self)
+        return store(self, function(self, *args, **kwargs))
+
+    return method
+
+
+for _function in (scatter, scatter_add, scatter_reduce):
+    METHODS[f"{_function.__name__}_"] = _store_form(_function)

@@ -1,0 +1,50 @@
+"""torch.finfo and torch.iinfo."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from rushlight.base.dtypes import DType
+from rushlight.tensors.apply import Defaults
+
+
+class finfo:
+    """Limits of a floating point dtype."""
+
+    def __init__(self, type: DType | None = None) -> None:
+        dtype = type or Defaults.dtype
+        if dtype.kind != "float":
+            raise TypeError(
+                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                f"'torch.{dtype.name}'"
+            )
+        found = ml_dtypes.finfo(dtype.np)
+        self.bits, self.dtype = 8 * dtype.itemsize, dtype.name
+        self.max, self.min, self.eps = float(found.max), float(found.min), float(found.eps)
+        self.tiny = self.smallest_normal = float(found.smallest_normal)
+        self.resolution = float(found.resolution)
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})"
+        )
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    def __init__(self, type: DType) -> None:
+        if type.kind not in ("int", "uint"):
+            raise TypeError(
+                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                f"'torch.{type.name}'"
+            )
+        found = np.iinfo(type.np)
+        self.bits, self.dtype = 8 * type.itemsize, type.name
+        self.max, self.min = int(found.max), int(found.min)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

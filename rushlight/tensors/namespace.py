@@ -1,0 +1,154 @@
+"""The functions and objects of the `rushlight` (torch) namespace that belong to tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight.autograd.mode import (
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    set_grad_enabled,
+)  # fmt: skip
+from rushlight.base.devices import device
+from rushlight.base.dtypes import (
+    DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, promote_types,
+    uint8, uint16, uint32, uint64,
+)  # fmt: skip
+from rushlight.engine.realize import flush
+from rushlight.tensors import (
+    convert, functional_act, functions_linalg, functions_math, functions_reduce, functions_select,
+    functions_shape, functions_view, methods, random,
+)  # fmt: skip
+from rushlight.tensors.creation import (
+    arange, as_tensor, asarray, channels_last, channels_last_3d, contiguous_format,
+    default_dtype, empty, empty_like, empty_strided, eye, frombuffer, from_dlpack, from_numpy,
+    full, full_like, linspace, logspace, meshgrid, ones, ones_like, preserve_format, range_,
+    set_default_dtype, strided, tensor, zeros, zeros_like,
+)  # fmt: skip
+from rushlight.tensors.functions_math import can_cast, cast_result_type
+from rushlight.tensors.generator import (
+    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+)  # fmt: skip
+from rushlight.tensors.info import finfo, iinfo
+from rushlight.tensors.printing import set_printoptions
+from rushlight.tensors.size import Size
+from rushlight.tensors.tensor import Tensor
+
+
+def _names_of_types() -> dict[str, Any]:
+    """torch.FloatTensor(...) and so on: constructors of one dtype."""
+
+    def constructor(name: str, dtype: DType) -> Any:
+        def build(*args: Any) -> Tensor:
+            if len(args) == 1 and not isinstance(args[0], int):
+                return tensor(args[0], dtype=dtype)
+            return zeros(*args, dtype=dtype)
+
+        build.__name__ = name
+        return build
+
+    return {name: constructor(name, dtype) for name, dtype in convert.TYPE_NAMES.items()}
+
+
+def is_tensor(obj: Any) -> bool:
+    return isinstance(obj, Tensor)
+
+
+def is_floating_point(input: Tensor) -> bool:
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    return input.is_complex()
+
+
+def is_nonzero(input: Tensor) -> bool:
+    return bool(input)
+
+
+def is_storage(obj: Any) -> bool:
+    return False
+
+
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    return convert.clone(input, memory_format=memory_format)
+
+
+def detach(input: Tensor) -> Tensor:
+    return input.detach()
+
+
+class _Flags:
+    """Process-wide switches that change nothing here, but are remembered."""
+
+    deterministic = False
+    warn_only = False
+    precision = "highest"
+
+
+def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
+    """Accepted: results are always deterministic."""
+    _Flags.deterministic, _Flags.warn_only = bool(mode), bool(warn_only)
+
+
+def are_deterministic_algorithms_enabled() -> bool:
+    return _Flags.deterministic
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    return _Flags.warn_only
+
+
+def set_float32_matmul_precision(precision: str) -> None:
+    """Accepted: float32 products are always computed in float32."""
+    _Flags.precision = precision
+
+
+def get_float32_matmul_precision() -> str:
+    return _Flags.precision
+
+
+def set_default_device(device: Any) -> None:
+    convert.require_cpu(device)
+
+
+def get_default_device() -> Any:
+    return device("cpu")
+
+
+def set_default_tensor_type(t: Any) -> None:
+    name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
+    set_default_dtype(convert.TYPE_NAMES[name])
+
+
+def get_default_dtype() -> DType:
+    return default_dtype()
+
+
+TABLE: dict[str, Any] = dict(methods.PUBLIC)
+for _module in (functions_view, functions_math, functions_select, functions_reduce,
+                functions_shape, functions_linalg, random):  # fmt: skip
+    TABLE.update(_module.FUNCTIONS)
+TABLE.update({alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE})
+TABLE.update(_names_of_types())
+TABLE.update(
+    {name: globals()[name] for name in """is_tensor is_floating_point is_complex is_nonzero
+    is_storage clone detach use_deterministic_algorithms are_deterministic_algorithms_enabled
+    is_deterministic_algorithms_warn_only_enabled set_float32_matmul_precision
+    get_float32_matmul_precision set_default_device get_default_device set_default_tensor_type
+    get_default_dtype set_default_dtype arange as_tensor asarray empty empty_like empty_strided eye
+    frombuffer from_dlpack from_numpy full full_like linspace logspace meshgrid ones ones_like
+    tensor zeros zeros_like Generator default_generator get_rng_state initial_seed manual_seed seed
+    set_rng_state finfo iinfo set_printoptions Size Tensor strided channels_last channels_last_3d
+    contiguous_format preserve_format enable_grad inference_mode is_grad_enabled
+    is_inference_mode_enabled no_grad set_grad_enabled device promote_types can_cast flush bfloat16
+    float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64""".split()}
+)  # fmt: skip
+TABLE.update(
+    {name: getattr(functional_act, name) for name in
+     "relu selu celu prelu layer_norm rms_norm group_norm batch_norm dropout embedding "
+     "cosine_similarity pairwise_distance".split()},
+    range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
+    double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
+    memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
+    pi=3.141592653589793, e=2.718281828459045, newaxis=None,
+)  # fmt: skip
