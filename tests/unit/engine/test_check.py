@@ -19,8 +19,7 @@ from rushlight.ir.verify import InvalidGraph
 
 
 def negate_twice():
-    x = torch.ones(8, 6) * 3.0
-    return torch.exp(-x).sum(dim=1).tolist()
+    return torch.exp(-(torch.ones(8, 6) * 3.0)).sum(dim=1).tolist()
 
 
 @pytest.fixture
@@ -47,8 +46,8 @@ def test_wrong_rewrite_is_named(drop_negation):
     with config.override(check=2), pytest.raises(PassError) as error:
         negate_twice()
     message = str(error.value)
-    assert "the pass decompose changed the value of result 0" in message
-    assert "120.5132 in place of 0.298722" in message and "8 of 8" in message
+    assert "the pass decompose changed the value of result " in message
+    assert ": 120.513229" in message and " in place of 0.298722" in message and "8 of 8" in message
 
 
 def test_wrong_rewrite_is_not_looked_for_below_2(drop_negation):
