@@ -23,9 +23,10 @@ _SUBPACKAGES = frozenset(
     "random cuda backends compiler serialization amp distributions accelerator".split()
 )
 _DEFERRED = {
-    "compile": "rushlight.engine.compile",
+    "compile": "rushlight.tensors.compiled",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
+    "typename": "rushlight.utils",
     "kernel": "rushlight.kernels",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",

@@ -118,8 +118,7 @@ class Saved:
             tensor = TENSORS.make(node)
             self.packed, self.holder = pack(tensor), None
         else:
-            # A leaf in memory needs no registered holder: nothing is left to compute.
-            self.holder = TENSORS.hold(node) if not node.leaf else _Plain(node)
+            self.holder = hold(node)
         self.counter = counter
         self.version = counter.version if counter is not None else 0
         self.output_of = output_of
@@ -144,6 +143,11 @@ class Saved:
             "anomaly detection to find the operation that failed to compute its gradient, with "
             "torch.autograd.set_detect_anomaly(True)."
         )
+
+
+def hold(node: Node) -> Any:
+    """A holder that flushes know, so that the memory is kept. A number needs none."""
+    return _Plain(node) if node.leaf in ("const", "scalar") else TENSORS.hold(node)
 
 
 class _Plain:
@@ -257,7 +261,7 @@ class GraphGradFn(GradFn):
         self.graph, self.targets = graph, targets
         used = {id(node) for node in graph.order}
         self.saved: list[Any] | None = [
-            (TENSORS.hold(n) if not n.leaf else _Plain(n)) if id(p) in used else None
+            hold(n) if id(p) in used else None
             for n, p in zip(nodes, graph.inputs, strict=True)
         ]
 

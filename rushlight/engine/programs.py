@@ -1,8 +1,8 @@
 """Compiled programs in memory: templates over sizes, found by structure, then by matching.
 
-A structure seen with one set of sizes gives a static program. Seen with another, it gives a
-program in which every size that differed is a variable (positions that always had equal values
-share one); static and symbolic programs give equal bits.
+A structure seen with one set of sizes and offsets gives a static program. Seen with another, it
+gives a program in which all that differed is variable (sizes at positions that always had equal
+values share a variable); static and symbolic programs give equal bits.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ class Template:
 
 
 def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
-    """samples: [seen, positions]. Columns that vary, and offsets, become variables."""
+    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes."""
     varies = (samples != samples[0]).any(axis=0)
     fixed, variable_at, variable, first, names = [], [], [], [], []
     number: dict[tuple, int] = {}
     for position in range(samples.shape[1]):
         is_offset = position in offsets
-        if not varies[position] and not is_offset:
+        if not varies[position]:
             fixed.append(position)
             continue
         column = (position if is_offset else -1, *samples[:, position].tolist())

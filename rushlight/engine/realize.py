@@ -80,7 +80,11 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
-    return list(roots), survive
+    return sorted(roots, key=_serial), survive
+
+
+def _serial(node: Node) -> int:
+    return node.serial
 
 
 def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:

@@ -9,10 +9,12 @@ from rushlight.ir.opdef import all_ops
 from rushlight.ops import (  # noqa: F401
     activation,
     attention,
+    batch_norms,
     binary,
     classification,
     conv,
     conv_transpose,
+    diagonals,
     distance,
     draws,
     indexed,
@@ -32,6 +34,7 @@ from rushlight.ops import (  # noqa: F401
     select,
     shape,
     softmaxes,
+    statistics,
     unary,
     window,
 )

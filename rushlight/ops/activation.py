@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, OpDef, Value
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
-from rushlight.ops.binary import ge, gt, le, logical_and, lt, maximum, minimum
+from rushlight.ops.binary import gt, le, logical_and, lt, maximum, minimum
 from rushlight.ops.build import like
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
@@ -133,7 +133,7 @@ def elu_decompose(x: Any, alpha: Any) -> Any:
 
 
 def elu_grad(g: Any, x: Any, alpha: Any, meta: Meta) -> tuple:
-    return (where(gt(x, 0.0), g, g * like(alpha, x.dtype) * exp(x)),)
+    return (where(le(x, 0.0), g * like(alpha, x.dtype) * exp(x), g),)
 
 
 elu = _activation(
@@ -149,7 +149,7 @@ celu = _activation(
     "x above 0, alpha * (exp(x / alpha) - 1) below.",
     lambda x, alpha: where(gt(x, 0.0), x, like(alpha, x.dtype) * expm1(x / like(alpha, x.dtype))),
     lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
-    lambda g, x, alpha, meta: (where(gt(x, 0.0), g, g * exp(x / like(alpha, x.dtype))),),
+    lambda g, x, alpha, meta: (where(le(x, 0.0), g * exp(x / like(alpha, x.dtype)), g),),
     (Value("alpha", 1.0),),
 )
 selu = _activation(
@@ -157,7 +157,7 @@ selu = _activation(
     "elu scaled so that mean 0 and variance 1 are kept.",
     lambda x: where(gt(x, 0.0), x, expm1(x) * SELU_ALPHA) * SELU_SCALE,
     lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
-    lambda g, x, meta: (where(gt(x, 0.0), g, g * exp(x) * SELU_ALPHA) * SELU_SCALE,),
+    lambda g, x, meta: (where(le(x, 0.0), g * exp(x) * SELU_ALPHA, g) * SELU_SCALE,),
 )
 leaky_relu = _activation(
     "leaky_relu",
@@ -242,7 +242,7 @@ hardsigmoid = _activation(
 def hardswish_grad(g: Any, x: Any, meta: Meta) -> tuple:
     """PyTorch gives 0 at -3 and the whole of g at 3."""
     middle = g * (x / 3.0 + 0.5)
-    return (where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, middle)),)
+    return (where(le(x, -3.0), 0.0, where(lt(x, 3.0), middle, g)),)
 
 
 hardswish = _activation(
@@ -261,7 +261,7 @@ hardshrink = _activation(
     "0 within [-lambd, lambd], else x.",
     lambda x, lambd: where(le(abs_(x), like(lambd, x.dtype)), 0.0, x),
     lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x),
-    lambda g, x, lambd, meta: (where(le(abs_(x), like(lambd, x.dtype)), 0.0, g),),
+    lambda g, x, lambd, meta: (where(gt(abs_(x), like(lambd, x.dtype)), g, 0.0),),
     (Value("lambd", 0.5),),
 )
 
@@ -276,7 +276,7 @@ softshrink = _activation(
     "x moved by lambd toward 0, 0 within.",
     softshrink_decompose,
     lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0)),
-    lambda g, x, lambd, meta: (where(le(abs_(x), like(lambd, x.dtype)), 0.0, g),),
+    lambda g, x, lambd, meta: (where(gt(abs_(x), like(lambd, x.dtype)), g, 0.0),),
     (Value("lambd", 0.5),),
 )
 threshold = _activation(

@@ -25,7 +25,7 @@ from rushlight.ops.rules import (
     integral_dtype,
 )
 from rushlight.ops.select import where
-from rushlight.ops.unary import STEP, floor, log, neg, sign, torch_names, trunc
+from rushlight.ops.unary import STEP, log, neg, reciprocal, torch_names, trunc
 
 
 def _binary(
@@ -198,17 +198,23 @@ def div_grad(g: Any, x: Any, y: Any, meta: Meta) -> tuple:
     return (by_x, -by_x * (x / y) if meta.needs("y") else None)
 
 
-def extreme_grad(better: str) -> Callable[..., tuple]:
-    """All of g where better, half where equal (PyTorch's maximum and minimum)."""
+def extreme_grad(worse: str) -> Callable[..., tuple]:
+    """All of g unless worse, half where equal (PyTorch's maximum and minimum)."""
 
     def grad(g: Any, x: Any, y: Any) -> tuple:
-        half = where(eq(x, y), g * 0.5, 0.0)
+        share = where(eq(x, y), g * 0.5, g)
         return (
-            where(find_op(better)(x, y), g, half),
-            where(find_op(better)(y, x), g, half),
+            where(find_op(worse)(x, y), 0.0, share),
+            where(find_op(worse)(y, x), 0.0, share),
         )
 
     return grad
+
+
+def atan2_grad(g: Any, x: Any, y: Any) -> tuple:
+    square = x * x + y * y
+    share = where(eq(square, 0.0), 0.0, reciprocal(square))
+    return g * y * share, -g * x * share
 
 
 def pow_grad(g: Any, x: Any, y: Any, out: Any, meta: Meta) -> tuple:
@@ -222,7 +228,8 @@ def pow_grad(g: Any, x: Any, y: Any, out: Any, meta: Meta) -> tuple:
 
 
 def copysign_grad(g: Any, x: Any, out: Any) -> tuple:
-    return (g * sign(x) * sign(out), None)
+    zero = eq(x, 0.0)
+    return (where(zero, 0.0, g * (out / where(zero, 1.0, x))), None)
 
 
 # fmt: off
@@ -237,15 +244,15 @@ floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", sc
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)))
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
-                    ref.remainder, lambda g, x, y: (g, -g * floor(x / y)))
+                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)))
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
                samples=samples.binary(0.2, 2, -2, 3))
 maximum = _binary("maximum", "The larger; NaN if either is.", scalar_maximum, np.maximum,
-                  extreme_grad("gt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True)
+                  extreme_grad("lt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True)
 minimum = _binary("minimum", "The smaller; NaN if either is.", scalar_minimum, np.minimum,
-                  extreme_grad("lt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True)
+                  extreme_grad("gt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True)
 atan2 = _binary("atan2", "The angle of the point (y, x).", "atan2", np.arctan2,
-                lambda g, x, y: (g * y / (x * x + y * y), -g * x / (x * x + y * y)),
+                atan2_grad,
                 dtype=float_dtype, promote="float")
 copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.copysign,
                    copysign_grad, dtype=float_dtype, promote="float",

@@ -17,11 +17,12 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import bool_, int64, uint8
+from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.creation import number_node, tensor_of
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step, select_at
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.storage import data_node, value_of
@@ -110,7 +111,10 @@ def getitem(self: Tensor, key: Any) -> Tensor:
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     mask = _single_mask(key)
     if not isinstance(value, Tensor):
-        value = tensor_of(np.asarray(value).item() if np.ndim(value) == 0 else value, self._dtype)
+        if isinstance(value, bool | int | float):
+            value = new_tensor(number_node(value, self._dtype))
+        else:
+            value = tensor_of(value, self._dtype)
     if mask is not None and value.numel() == 1 and mask._shape == self._shape[: mask.dim()]:
         trail = (1,) * (self.dim() - mask.dim())
         where = reshape(mask, (*mask._shape, *trail)) if trail else mask
@@ -323,6 +327,7 @@ def _ready(index: Tensor, size: int, dim: int, batch: tuple) -> Node:
     if node.dtype is not int64:
         node = ops.cast.node(node, int64)
     known = node.leaf == "buffer" and index.numel() <= CHECK_LIMIT
+    known = known and open_session() is None  # a captured call is replayed with other values
     if known:
         values = value_of(node)
         low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight import ops
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.engine.capture import open_session
 from rushlight.ir.opdef import OpDef
-from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
@@ -170,6 +171,10 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     """variable.grad += grad. In place, so that holders of `.grad` see it; a new sum (with its
     history) under create_graph."""
     meta = variable._grad
+    session = open_session()
+    if session is not None:
+        before = meta.grad  # type: ignore[union-attr]
+        session.note_accumulate(variable, None if before is None else before._storage)
     if meta.grad is None:  # type: ignore[union-attr]
         # A tensor of its own on the same node: the value is shared until one side is written.
         meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]

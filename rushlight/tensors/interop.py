@@ -63,10 +63,22 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element; the memory counts as visible outside from then on."""
+    """The address of the first element now: for comparing, not for writing. An in-place op may
+    move the value; equal values that nobody wrote yet may share an address (see `is_set_to`)."""
     if self.numel() == 0:
         return 0
-    return self._storage.expose().ctypes.data + self.storage_offset() * self.element_size()
+    memory = self._storage.array()
+    return memory.ctypes.data + self.storage_offset() * self.element_size()
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """True when both see the same elements of the same memory."""
+    return (
+        self._storage is tensor._storage
+        and self._shape == tensor._shape
+        and self.stride() == tensor.stride()
+        and self.storage_offset() == tensor.storage_offset()
+    )
 
 
 def item(self: Tensor) -> Any:

@@ -46,6 +46,7 @@ SPECIAL = {
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
     "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
+    "is_set_to": interop.is_set_to,
     "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
     "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,
     "__index__": interop.to_index, "__len__": interop.to_len, "__contains__": interop.contains,

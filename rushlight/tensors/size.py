@@ -12,6 +12,16 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, values: Any = ()) -> Size:
+        items = tuple(values)
+        for position, item in enumerate(items):
+            if not isinstance(item, int) and not hasattr(item, "__index__"):
+                raise TypeError(
+                    f"torch.Size() takes an iterable of 'int' (item {position} is "
+                    f"'{type(item).__name__}')"
+                )
+        return tuple.__new__(cls, items)
+
     def numel(self) -> int:
         return math.prod(self)
 

@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType
+from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import Node, buffer_node
+from rushlight.ops import reshape
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
 SNAPSHOT_BYTES = 1 << 26
+
+
+NUMBERS = frozenset(("const", "scalar"))
 
 
 class _Eager(threading.local):
@@ -45,7 +50,7 @@ class Storage(Ref):
     __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
-        if node.leaf:  # nothing is pending: a flush need not know this cell yet
+        if node.leaf in NUMBERS:  # shared by others and never computed: no flush may see it
             self.node, self.saved, self.serial = node, False, -1
         else:
             super().__init__(node)
@@ -58,14 +63,21 @@ class Storage(Ref):
         """Give the cell a new value (same shape and dtype)."""
         if self.foreign is not None:
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
-        elif self.serial < 0 and not node.leaf:
-            super().__init__(node)
-        else:
+        elif self.serial >= 0:
+            self.node = node if node.leaf not in NUMBERS else reshape.node(node, ())
+        elif node.leaf in NUMBERS:
             self.node = node
+        else:
+            super().__init__(node)
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""
-        return self.foreign if self.foreign is not None else value_of(self.node)
+        if self.foreign is None:
+            return value_of(self.node)
+        session = open_session()
+        if session is not None:
+            session.refuse("memory shared with other libraries is read")
+        return self.foreign
 
     def expose(self) -> np.ndarray:
         """The memory, from now on visible outside."""
@@ -90,8 +102,14 @@ class Storage(Ref):
 
 
 def value_of(node: Node) -> np.ndarray:
-    """The value as an array, computed if pending. A number leaf is shared, so it stays a leaf."""
-    if node.leaf in ("const", "scalar"):
+    """The value as an array, computed if pending. A number leaf is shared, so it stays a leaf.
+
+    A call that is being captured and looks at a value cannot be replayed.
+    """
+    session = open_session()
+    if session is not None:
+        session.refuse("a value is needed in the middle of the call")
+    if node.leaf in NUMBERS:
         return np.asarray(node.attrs[0]).astype(node.dtype.np)
     return read(node)
 

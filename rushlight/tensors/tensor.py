@@ -15,6 +15,7 @@ from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn, RemovableH
 from rushlight.autograd.protocol import TENSORS
 from rushlight.base.devices import CPU, device
 from rushlight.base.dtypes import DType
+from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
@@ -63,7 +64,7 @@ class Tensor:
     _counter: Any
     _grad: Grad | None
 
-    __module__ = "torch"
+    __module__ = "rushlight"
     __array_priority__ = 1000
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -127,7 +128,7 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
-        return Size(self._shape)
+        return tuple.__new__(Size, self._shape)
 
     def size(self, dim: int | None = None) -> Any:
         if dim is None:
@@ -265,6 +266,9 @@ class Tensor:
 
     @grad.setter
     def grad(self, value: Any) -> None:
+        session = open_session()
+        if session is not None:
+            session.note_reset(self)
         if value is not None:
             _check_grad(self, value)
         elif self._grad is None:
@@ -275,8 +279,7 @@ class Tensor:
 
     @grad.deleter
     def grad(self) -> None:
-        if self._grad is not None:
-            self._grad.grad = None
+        self.grad = None
 
     @property
     def _version(self) -> int:
@@ -539,6 +542,9 @@ def _wrap(dim: int, ndim: int) -> int:
 
 
 def _attach(tensor: Tensor, fn: GradFn, number: int) -> Tensor:
+    view = tensor._view
+    if view is not None and view.base is not None:  # the function's history, not the base's
+        tensor._view = View(view.steps, view.strides, view.offset, None, False, "")
     tensor._grad = Grad(fn, number)
     return tensor
 

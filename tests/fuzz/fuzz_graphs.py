@@ -122,7 +122,7 @@ def is_big(seed: int) -> bool:
 
 def generate(seed: int, choice: int = 0, steps: int | None = None) -> Graph:
     """The graph of a seed with its size choice."""
-    maker = _Maker(seed, sizes_of(seed, choice))
+    maker = Maker(seed, sizes_of(seed, choice))
     rng = random.Random(f"length {seed}")
     count = rng.choice((4, 6, 8, 12, 16, 24)) if steps is None else steps
     maker.inputs(random.Random(f"inputs {seed}"))
@@ -138,7 +138,9 @@ def leaf_of(array: np.ndarray, dtype: DType) -> Node:
     return buffer_node(memory, array.shape, dtype)
 
 
-class _Maker:
+class Maker:
+    """Adds values to `graph`: inputs, then one op (and what prepares it) per step."""
+
     def __init__(self, seed: int, sizes: list[Dim]) -> None:
         self.graph = Graph(seed)
         self.seed, self.sizes = seed, sizes
@@ -514,7 +516,8 @@ class _Maker:
         return self.moved(x, O.unfold(x.node, dim, size, step, dilation), dims)
 
     def do_slice_scatter(self, rng: random.Random) -> bool:
-        x = self.pick(rng, lambda v: len(v.dims) > 0)
+        leaves_only = rng.random() < 0.5
+        x = self.pick(rng, lambda v: len(v.dims) > 0 and (v.node.leaf != "" or not leaves_only))
         if x is None:
             return False
         parts = [self.window(rng, d) for d in x.dims]
@@ -523,6 +526,9 @@ class _Maker:
             return False
         keys = tuple(d.key for d in length)
         src = self.pick(rng, lambda v: v.dtype is x.dtype and v.keys == keys)
+        if rng.random() < 0.3:  # an update that reads what it overwrites
+            own = O.slice_(x.node, (0,) * len(x.dims), tuple(d.n for d in length), step)
+            src = self.add(own, length, x.bound, x.exact)
         src = src or self.input(length, x.dtype)
         node = O.slice_scatter_(x.node, src.node, start, tuple(d.n for d in length), step)
         self.add(node, x.dims, max(x.bound, src.bound), x.exact and src.exact)
@@ -643,7 +649,11 @@ class _Maker:
         return self.moved(x, O.gather_nd(x.node, picked), dims)
 
     def do_scatter(self, rng: random.Random) -> bool:
-        x = self.pick(rng, lambda v: len(v.dims) > 0 and v.dtype is not bool_)
+        leaf = rng.random() < 0.5
+        x = self.pick(
+            rng,
+            lambda v: len(v.dims) > 0 and v.dtype is not bool_ and (v.node.leaf != "" or not leaf),
+        )
         if x is None or any(d.n == 0 for d in x.dims):
             return False
         x = self.tame(x, 4.0)

@@ -63,7 +63,7 @@ def compile_recording(
 ) -> Program:
     caps = find_caps(TARGETS[target])
     graph = _symbolic_graph(recording, template, donated, lambda node: node.name)
-    plan = compile_graph(graph, lambda programs: build(programs, caps))
+    plan = compile_graph(graph, lambda programs: build(programs, caps), verify=True)
     return Program(template, plan, load(plan, caps), "llvm")
 
 

@@ -172,6 +172,8 @@ def test_random_graph_passes_all_checks(seed: int) -> None:
 def main(first: int, count: int, names: Sequence[str]) -> None:
     bad = 0
     for seed in range(first, first + count):
+        if seed % 100 == 0:
+            print(f"at seed {seed}", flush=True)
         for report in problems(seed, names):
             bad += 1
             print(report, flush=True)

@@ -30,6 +30,7 @@ MATH = {
 
 def _fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """One rounding: exact in fractions of Python integers."""
+
     def one(x: float, y: float, z: float) -> float:
         if not all(map(math.isfinite, (x, y, z))):
             return x * y + z

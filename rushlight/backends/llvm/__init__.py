@@ -11,7 +11,6 @@ from rushlight.base.config import config
 from rushlight.compiler.target import Backend, Caps, Missing
 
 
-
 def find() -> Caps | Missing:
     """This CPU, with the features and threads that the settings give it."""
     return find_caps(config.cpu_features, config.num_threads)
@@ -21,4 +20,4 @@ BACKEND = Backend(
     "llvm", find, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
 )
 
-__all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]
+__all__ = ["BACKEND", "build", "find", "load", "lower_text"]

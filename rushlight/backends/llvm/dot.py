@@ -23,8 +23,10 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import MicroShape, emit_micro
+from rushlight.backends.llvm.micro import MicroShape, micro_kernel
+from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
 from rushlight.backends.llvm.thin import emit_thin
@@ -52,8 +54,9 @@ def lower_dot_grid(
             f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
             "float64 and the integers"
         )
-    ctx, grid = context(""), fold_shared_batch(grid)
-    schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
+    ctx = context("")
+    grid, chosen = plan_dot(grid, ctx.target, caps.threads)
+    schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
     emitter = DotEmitter(ctx, grid, schedule)
@@ -61,6 +64,14 @@ def lower_dot_grid(
     work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
     count = product(emitter.extents)
     return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
+
+
+def plan_dot(
+    grid: DotGrid, target: Target, threads: int
+) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
+    """The form of a contraction that is emitted, and its schedule."""
+    grid = orient(fold_shared_batch(grid))
+    return grid, choose_schedule(grid, target, threads)
 
 
 @dataclass(frozen=True)
@@ -91,17 +102,16 @@ class DotEmitter:
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
-        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
-        row_step = s.kc + s.lanes if s.along_k_a else 0
+        row_step = s.row_step if s.along_k_a else 0
         self.k_room = row_step or s.kc
         steps = (row_step, 1) if row_step else (1, s.rows)
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
-        self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
+        self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None
         if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
             few = replace(self.shape, rows=FEW_ROWS)
-            self.few = emit_micro(ctx.module, f"{ctx.function.name}_few", few, ctx.target)
+            self.few = micro_kernel(ctx.module, few, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)

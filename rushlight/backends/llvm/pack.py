@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rushlight.backends.llvm.context import I32, Env, KernelContext, i64, value_type
-from rushlight.backends.llvm.micro import emit_turn
+from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
@@ -79,7 +79,7 @@ def in_vectors(
     lanes: int,
     body: Callable[[ir.Value, ir.Value | None], None],
 ) -> None:
-    """body(start, mask) for 0 <= start < count in steps of `lanes`; a mask in the last, short one."""
+    """body(start, mask) for start = 0, lanes, ... < count; only the last, short one has a mask."""
     whole = builder.mul(builder.sdiv(count, i64(lanes)), i64(lanes))
     with ctx.for_range(builder, i64(0), whole, lanes) as start:
         body(start, None)
@@ -201,7 +201,7 @@ class PackEmitter:
     def _turn(self, builder: ir.IRBuilder, panel: Panel, lane: ir.Value, k: ir.Value) -> None:
         """The tile's columns become rows k, k+1, ... of the panel."""
         o, ctx = self.operand, self.ctx
-        turn = emit_turn(ctx.module, f"{ctx.function.name}_turn", o.lanes, o.dtype)
+        turn = turn_kernel(ctx.module, o.lanes, o.dtype)
         start = builder.add(builder.mul(k, i64(o.width)), lane)
         pointer = builder.gep(panel.target, [start], source_etype=o.element)
         builder.call(turn, [self.tile, pointer, i64(o.width)])

@@ -47,6 +47,14 @@ class DotSchedule:
     def columns(self) -> int:
         return self.vectors * self.lanes
 
+    @property
+    def row_step(self) -> int:
+        """Elements from one packed row of a to the next, if a lies along k; few different values.
+
+        A vector more than a round number: rows 4096 bytes apart would compete for cache lines.
+        """
+        return next((r for r in (64, 128, 256, 512, 768) if r >= self.kc), self.kc) + self.lanes
+
 
 @dataclass(frozen=True)
 class ThinSchedule:
@@ -122,7 +130,8 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
             turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
             # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
             cost = turns * max(rows * vectors + 1.3, 4.0)
-            if cost < best_cost * 0.999:
+            # Only for a real gain: contractions of equal blocks share their micro kernel.
+            if cost < best_cost * 0.98:
                 best, best_cost = (rows, vectors), cost
     return best
 

@@ -12,6 +12,7 @@ from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
+from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
     checked_sizes,
@@ -204,7 +205,9 @@ def map_grids(
     `count`: a flat map takes its element count as a run-time number, so that all tensors which go
     through the same arithmetic share one kernel.
     """
-    statement = Map(tuple(axes), tuple(stores))
+    (statement,) = split_axes(Grid((), (Map(tuple(axes), tuple(stores)),))).body
+    assert isinstance(statement, Map)
+    axes, stores = statement.axes, statement.stores
     exprs = index_exprs(_store_roots(stores))
     merged, mapping, stands_for = merge_axes(axes, exprs)
     if mapping:
