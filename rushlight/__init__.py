@@ -28,6 +28,7 @@ _DEFERRED = {
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",
     "kernel": "rushlight.kernels",
+    "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
     "get_num_interop_threads": "rushlight.tensors.threads",

@@ -73,7 +73,10 @@ def _minimax(rows: list[list[Any]], right: list[Any], scale: list[Any], turns: i
         if max(errors) < best_error:
             best, best_error = found, max(errors)
         total = sum(lam * e for lam, e in zip(lawson, errors, strict=True)) or mpf(1)
-        lawson = [lam * e / total * len(rows) + mpf(10) ** -12 for lam, e in zip(lawson, errors, strict=True)]
+        scale_up = len(rows) / total
+        lawson = [
+            lam * e * scale_up + mpf(10) ** -12 for lam, e in zip(lawson, errors, strict=True)
+        ]
     return best
 
 

@@ -19,9 +19,8 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import find_caps, split_target
 from rushlight.backends.llvm.context import KernelContext
-from rushlight.backends.llvm.dot import lower_dot_grid
+from rushlight.backends.llvm.dot import lower_dot_grid, plan_dot
 from rushlight.backends.llvm.jit import Library, compile_text, load_object
-from rushlight.backends.llvm.schedule import choose_schedule
 from rushlight.backends.llvm.types import Launch
 from rushlight.base.dtypes import float32
 from rushlight.compiler.target import Caps
@@ -117,7 +116,7 @@ def measure(shape: tuple[int, ...], caps: Caps) -> str:
     ours = best_seconds(lambda: kernel(0, launch.instances, *args), repeats)
     numpys = best_seconds(lambda: a @ right, repeats)
     np.testing.assert_allclose(c, a @ right, rtol=1e-3, atol=1e-3)
-    schedule = choose_schedule(grid, split_target(caps.features), caps.threads)
+    _, schedule = plan_dot(grid, split_target(caps.features), caps.threads)
     return (
         f"{shape!s:28} {work / ours:8.1f} {work / numpys:8.1f} {ours * 1e6:10.0f} us "
         f"{emit_ms:6.1f} {compile_ms:6.1f}  {schedule}"

@@ -10,6 +10,7 @@ from rushlight.compiler.target import Backend
 _MODULES = {
     "llvm": "rushlight.backends.llvm",
     "interp": "rushlight.backends.interp",
+    "null": "rushlight.backends.null",
 }
 
 

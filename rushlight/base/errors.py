@@ -77,3 +77,7 @@ class BackendError(RushlightError, RuntimeError):
 
 class CacheError(RushlightError, RuntimeError):
     """A cache could not be used. Ordinary reads and writes never raise it: they miss instead."""
+
+
+class PassError(RushlightError, RuntimeError):
+    """CHECK=2 found that a pass of the compiler changed what a program computes."""

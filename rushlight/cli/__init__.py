@@ -2,6 +2,7 @@
 
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
+    rushlight explain script.py:LINE [options of the script]
 
 To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
 int`, and add it to `COMMANDS`.
@@ -10,9 +11,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import demo, doctor
+from . import demo, doctor, explain
 
-COMMANDS = (demo, doctor)
+COMMANDS = (demo, doctor, explain)
 
 
 def build_parser() -> argparse.ArgumentParser:

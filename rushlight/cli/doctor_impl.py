@@ -133,7 +133,26 @@ def examine_processor() -> list[Line]:
         *lines,
         Line("info", "LLVM", f"{llvm}, calls this CPU {binding.get_host_cpu_name()}"),
         Line("info", "features", " ".join(present) or "none of note"),
+        *_examine_use(),
     ]
+
+
+def _examine_use() -> list[Line]:
+    """What the code generator makes of the processor: vectors, changed features, threads."""
+    manifest: Any = importlib.import_module(f"rushlight.backends.{config.backend}")
+    caps = manifest.BACKEND.find()
+    if hasattr(caps, "reason"):
+        return []  # the section of code generators says why
+    width = caps.vector_bytes
+    lines = [Line("info", "vectors", f"{width} bytes: {max(1, width // 4)} float32 at once")]
+    if config.cpu_features:
+        change = f"changed by RUSHLIGHT_CPU_FEATURES: {config.cpu_features}"
+        lines.append(Line("info", "features used", change))
+    pool = f"rushlight.backends.{config.backend}.pool"
+    if importlib.util.find_spec(pool) is not None:
+        state = importlib.import_module(pool).describe_pool()
+        lines.append(Line("info", "thread pool", state))
+    return lines
 
 
 def examine_backends() -> list[Line]:

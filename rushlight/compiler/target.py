@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rushlight.base.dtypes import DType
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
 
@@ -125,3 +126,6 @@ class Backend:
     # For the disk cache: an executable as bytes, and back (None: not kept on disk).
     dump: Callable[[Any], bytes] | None = None
     restore: Callable[[Program, bytes], Executable] | None = None
+    # For people: machine code as text, and how the grids are run.
+    lower_asm: Callable[[Program, Caps], str] | None = None
+    picks: Callable[[Any, Caps], list[Decision]] | None = None

@@ -53,14 +53,19 @@ def full_key(key: str, backend: Backend, caps: Caps) -> str:
 
 
 def build_kernels(
-    programs: Sequence[Program], backend: Backend, caps: Caps
+    programs: Sequence[Program], backend: Backend, caps: Caps, how: list[str] | None = None
 ) -> list[Executable]:
-    """One executable per program; equal programs share one."""
+    """One executable per program; equal programs share one.
+
+    `how` gets a word per program: "built", "disk" or "cached" (in memory).
+    """
     keys = [full_key(structural_key(program), backend, caps) for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
     disk = disk_cache() if backend.dump is not None else None
+    came = {}
     for key, program in missing.items():
         found = _from_disk(disk, key, program, backend)
+        came[key] = "built" if found is None else "disk"
         if found is None:
             (found,) = backend.build([program], caps)
             if disk is not None and backend.dump is not None:
@@ -73,6 +78,8 @@ def build_kernels(
     for key, program in zip(keys, programs, strict=True):
         executable = _BUILT.get(key)
         built.append(executable if executable is not None else backend.build([program], caps)[0])
+    if how is not None:
+        how += [came.get(key, "cached") for key in keys]
     return built
 
 

@@ -1,8 +1,8 @@
 """Compiled programs in memory: templates over sizes, found by structure, then by matching.
 
-A structure seen with one set of sizes gives a static program. Seen with another, it gives a
-program in which every size that differed is a variable (positions that always had equal values
-share one); static and symbolic programs give equal bits.
+A structure seen with one set of sizes and offsets gives a static program. Seen with another, it
+gives a program in which all that differed is variable (sizes at positions that always had equal
+values share a variable); static and symbolic programs give equal bits.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import LoadedPlan, Missing, Plan
+from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels
+from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
-from rushlight.backends import find_backend
+from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr, Var, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
@@ -53,13 +56,13 @@ class Template:
 
 
 def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
-    """samples: [seen, positions]. Columns that vary, and offsets, become variables."""
+    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes."""
     varies = (samples != samples[0]).any(axis=0)
     fixed, variable_at, variable, first, names = [], [], [], [], []
     number: dict[tuple, int] = {}
     for position in range(samples.shape[1]):
         is_offset = position in offsets
-        if not varies[position] and not is_offset:
+        if not varies[position]:
             fixed.append(position)
             continue
         column = (position if is_offset else -1, *samples[:, position].tolist())
@@ -85,6 +88,8 @@ class Program:
     loaded: LoadedPlan
     backend: str
     layouts: dict[bytes, Layout] = field(default_factory=dict)
+    # Made when somebody wants to know how long each kernel takes.
+    timer: CallTimer | None = None
 
     def layout(self, values: np.ndarray) -> Layout:
         """Sizes of results and places of temps for these sizes."""
@@ -131,13 +136,14 @@ class ProgramCache:
         self._families: dict[tuple, _Family] = {}
         self._lock = threading.RLock()
         self.compiled = 0
+        self.kernels = 0
 
     def find(
         self, recording: Recording, donated: frozenset[int], site_text: Callable[[Node], str]
     ) -> tuple[Program, np.ndarray]:
         """The program and the values of its variables."""
         backend_name = config.backend
-        key = (recording.key, donated, backend_name)
+        key = (recording.key, donated, backend_name, watch.program_family())
         with self._lock:
             family = self._families.setdefault(key, _Family())
             ints = np.array(recording.ints, np.int64)
@@ -157,6 +163,12 @@ class ProgramCache:
             assert values is not None
             return program, values
 
+    def forget(self, family: int) -> None:
+        """Drop the programs of an explanation that is over."""
+        with self._lock:
+            for key in [key for key in self._families if key[-1] == family]:
+                del self._families[key]
+
     def _compile(
         self,
         recording: Recording,
@@ -170,9 +182,27 @@ class ProgramCache:
         if isinstance(caps, Missing):
             raise RuntimeError(f"backend {backend_name} is not available: {caps.reason}")
         graph = _symbolic_graph(recording, template, donated, site_text)
-        plan = compile_graph(graph, lambda programs: build_kernels(programs, backend, caps))
+        trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
+        how: list[str] = []
+        plan = compile_graph(
+            graph,
+            lambda programs: build_kernels(programs, backend, caps, how),
+            trace,
+            verify=config.check >= 1,
+            first=self.kernels,
+        )
+        built = iter(how)
+        infos = plan.meta["kernels"]
+        plan.meta["how"] = ["host" if info.program is None else next(built) for info in infos]
         self.compiled += 1
+        self.kernels += len(infos)
         return Program(template, plan, backend.load(plan, caps), backend_name)
+
+
+def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:
+    """Values of the inputs and the numbers, for checks (looked at before the program runs)."""
+    arrays = [node.buffer.view(node.dtype, node.shape) for node in recording.inputs]
+    return arrays, recording.numbers
 
 
 def _symbolic_graph(
@@ -201,6 +231,8 @@ def _symbolic_graph(
         template.names,
         Hints(dict(zip(template.names, values, strict=True))),
         lambda node: site_text(origin.get(node, node)),
+        lambda node: lines_of(origin.get(node, node)),
+        recording.numbers,
     )
 
 

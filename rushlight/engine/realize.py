@@ -13,7 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.compiler.sizes import Hints
+from rushlight.engine import watch
 from rushlight.engine.capture import open_session
+from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Program, ProgramCache
 from rushlight.engine.signature import Recording, record
@@ -77,7 +80,11 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
-    return list(roots), survive
+    return sorted(roots, key=_serial), survive
+
+
+def _serial(node: Node) -> int:
+    return node.serial
 
 
 def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
@@ -117,11 +124,14 @@ def run_program(
     count = first_result + len(results)
     pointers[first_result:count] = [buffer.address for buffer in results]
     pointers[count:] = layout.temp_offsets + arena.address
-    status = program.loaded.run(pointers, values, numbers)
+    for number, source in reuse.items():
+        # A temp that a kernel updates in place, too: it starts as what the input holds.
+        pointers[number] = inputs[source].address
+    if watch.is_watched():
+        status = watch.run_watched(program, pointers, values, numbers)
+    else:
+        status = program.loaded.run(pointers, values, numbers)
     if status:
-        raise IndexError(program.plan.sites[status])
+        sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
+        raise index_error(program.plan, status, sizes, inputs, numbers)
     return results
-
-
-def site_text(node: Node) -> str:
-    return f"index out of range in {node.name}"

@@ -16,6 +16,7 @@ This module names no op except the three leaves every graph needs:
 
 from __future__ import annotations
 
+import itertools
 import math
 import struct
 import threading
@@ -39,7 +40,9 @@ class Node:
     `leaf` is "", "buffer", "scalar" or "const". For scalar and const, attrs == (value,).
     """
 
-    __slots__ = ("op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "__weakref__")
+    __slots__ = (
+        "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "__weakref__",
+    )  # fmt: skip
 
     op: OpDef | None
     src: tuple[Node, ...]
@@ -48,6 +51,8 @@ class Node:
     dtype: DType
     leaf: str
     buffer: Any
+    # Order of creation: the same program makes its nodes in the same order every time.
+    serial: int
 
     @property
     def ndim(self) -> int:
@@ -82,6 +87,7 @@ class Node:
 
 
 _LOCK = threading.RLock()
+_SERIAL = itertools.count()
 _INTERNED: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
 
 
@@ -103,7 +109,7 @@ def make_node(
         return found
     node = Node.__new__(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = op, src, attrs, shape, dtype
-    node.leaf, node.buffer, node.key = "", None, key
+    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     with _LOCK:
         other = _INTERNED.get(key)
@@ -116,7 +122,7 @@ def make_node(
 def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = None) -> Node:
     node = Node.__new__(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = None, (), attrs, shape, dtype
-    node.leaf, node.buffer, node.key = leaf, buffer, ()
+    node.leaf, node.buffer, node.key, node.serial = leaf, buffer, (), next(_SERIAL)
     return node
 
 

@@ -109,9 +109,11 @@ class _FromDecomposition:
 FROM_DECOMPOSITION = _FromDecomposition()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """The bound arguments of one call, as shape, dtype, decompose and grad rules see them.
+
+    Nobody changes one after it is made (not frozen: one is made for every op recorded).
 
     src     tuple of Nodes: the tensor operands (None left out, lists flattened), then the values
     named   parameter name -> Node | None | list of Nodes | attribute value
@@ -172,10 +174,16 @@ class OpDef:
     unify: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
+    optional: tuple[str, ...] = field(init=False, default=())
+    plain: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.params if p.is_attr]
         object.__setattr__(self, "attr_index", {name: i for i, name in enumerate(names)})
+        object.__setattr__(self, "optional", tuple(p.name for p in self.params if p.optional))
+        # Nothing but tensors, each one needed: bound by a short way.
+        plain = all(p.kind == "tensor" and not (p.optional or p.variadic) for p in self.params)
+        object.__setattr__(self, "plain", plain)
         if callable(self.grad):
             object.__setattr__(self, "reads", tuple(inspect.signature(self.grad).parameters))
 
@@ -194,6 +202,8 @@ class OpDef:
         Nodes among Tensors are constants of the call (a rule may build an iota or a zero).
         """
         for arg in (*args, *kwargs.values()) if kwargs else args:
+            if type(arg) is Node:
+                continue
             apply = getattr(type(arg), "__rushlight_apply__", None)
             if apply is not None:
                 return apply(self, args, kwargs)
@@ -212,6 +222,8 @@ class OpDef:
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
+        if self.plain and not kwargs and len(args) == len(self.params) and _all_values(args):
+            return Call(self, args, (), {p.name: a for p, a in zip(self.params, args, strict=True)})
         if len(args) > len(self.params):
             raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
         named: dict[str, Any] = {}
@@ -257,10 +269,9 @@ class OpDef:
             else:
                 arg = named[param.name] = _normal_attr(param, arg, first)
                 attrs.append(arg)
-        if any(p.optional for p in self.params):
+        if self.optional:
             # Which optional operands are there, so that `call_of` can name the sources again.
-            optional = [p.name for p in self.params if p.optional]
-            attrs.append(tuple(name for name in optional if named[name] is not None))
+            attrs.append(tuple(name for name in self.optional if named[name] is not None))
         return Call(self, (*tensors, *values), tuple(attrs), named)
 
     def call_of(self, node: Node) -> Call:
@@ -271,7 +282,7 @@ class OpDef:
         operands = sources[: len(sources) - len(values)]
         for param, source in zip(values, sources[len(operands) :], strict=True):
             named[param.name] = source
-        present = node.attrs[-1] if any(p.optional for p in self.params) else ()
+        present = node.attrs[-1] if self.optional else ()
         position = 0
         for param in self.params:
             if param.kind != "tensor":
@@ -305,6 +316,11 @@ def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | N
         if param.kind == "tensor" and isinstance(named[param.name], Node):
             return named[param.name]
     return None
+
+
+def _all_values(args: tuple[Any, ...]) -> bool:
+    """Nodes that are no number leaves: nothing to convert."""
+    return all([type(a) is Node and a.leaf not in ("const", "scalar") for a in args])
 
 
 def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:

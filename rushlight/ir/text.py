@@ -55,7 +55,7 @@ def to_text(roots: Sequence[Node]) -> str:
 def node_text(node: Node) -> str:
     """One node in one line; sources are shown by what they are."""
     inner = [repr(source) for source in node.src] + _attr_texts(node)
-    return f"{node.name}({', '.join(inner)}) : {_type_text(node)}"
+    return f"{node.name}({', '.join(inner)}) : {type_text(node)}"
 
 
 def _name(var: Var) -> str:
@@ -68,22 +68,23 @@ def _exprs(value: Any) -> list[Expr]:
     return [value] if isinstance(value, Expr) else []
 
 
-def _type_text(node: Node) -> str:
+def type_text(node: Node) -> str:
+    """f32[8, T]"""
     shape = ", ".join(print_expr(size, _name) for size in node.shape)
     return f"{short_name(node.dtype)}[{shape}]"
 
 
 def _node_text(node: Node, numbers: Mapping[Node, int]) -> str:
     if node.leaf == "buffer":
-        return f"buffer : {_type_text(node)}"
+        return f"buffer : {type_text(node)}"
     if node.leaf:
-        return f"{node.leaf} {_attr_text(node.attrs[0])} : {_type_text(node)}"
+        return f"{node.leaf} {_attr_text(node.attrs[0])} : {type_text(node)}"
     inner = [f"%{numbers[source]}" for source in node.src] + _attr_texts(node)
-    return f"{node.name}({', '.join(inner)}) : {_type_text(node)}"
+    return f"{node.name}({', '.join(inner)}) : {type_text(node)}"
 
 
 def _attr_texts(node: Node) -> list[str]:
-    """name=value; attributes beyond the record's (which optional operands are there) as #2=value."""
+    """name=value; those beyond the record's (which optional operands are there) as #2=value."""
     if node.op is None:
         return []
     names = {index: name for name, index in node.op.attr_index.items()}
@@ -206,4 +207,4 @@ class _Parser(LineReader):
             return self.fail(f"cannot read the attribute {token!r}")
 
 
-__all__ = ["ParseError", "node_text", "parse_graph", "short_name", "to_text"]
+__all__ = ["ParseError", "node_text", "parse_graph", "short_name", "to_text", "type_text"]

@@ -26,7 +26,9 @@ def bilinear(
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return x1 @ weight[o] @ x2 for each output feature o."""
-    left = torch.tensordot(input1, weight, dims=([-1], [1]))  # (..., out, in2)
+    out_features, in1_features, in2_features = weight.shape
+    columns = weight.permute(1, 0, 2).reshape(in1_features, out_features * in2_features)
+    left = (input1 @ columns).reshape(*input1.shape[:-1], out_features, in2_features)
     out = (left * input2.unsqueeze(-2)).sum(-1)
     return out if bias is None else out + bias
 

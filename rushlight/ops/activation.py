@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, OpDef, Value
+from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dim, OpDef, Value
+from rushlight.ir.symint import floordiv
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
-from rushlight.ops.binary import ge, gt, le, logical_and, lt, maximum, minimum
-from rushlight.ops.build import like
+from rushlight.ops.binary import gt, le, logical_and, lt, maximum, minimum
+from rushlight.ops.build import like, slice_dim
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import common_dtype
@@ -133,7 +134,7 @@ def elu_decompose(x: Any, alpha: Any) -> Any:
 
 
 def elu_grad(g: Any, x: Any, alpha: Any, meta: Meta) -> tuple:
-    return (where(gt(x, 0.0), g, g * like(alpha, x.dtype) * exp(x)),)
+    return (where(le(x, 0.0), g * like(alpha, x.dtype) * exp(x), g),)
 
 
 elu = _activation(
@@ -149,7 +150,7 @@ celu = _activation(
     "x above 0, alpha * (exp(x / alpha) - 1) below.",
     lambda x, alpha: where(gt(x, 0.0), x, like(alpha, x.dtype) * expm1(x / like(alpha, x.dtype))),
     lambda x, alpha: np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha)),
-    lambda g, x, alpha, meta: (where(gt(x, 0.0), g, g * exp(x / like(alpha, x.dtype))),),
+    lambda g, x, alpha, meta: (where(le(x, 0.0), g * exp(x / like(alpha, x.dtype)), g),),
     (Value("alpha", 1.0),),
 )
 selu = _activation(
@@ -157,7 +158,7 @@ selu = _activation(
     "elu scaled so that mean 0 and variance 1 are kept.",
     lambda x: where(gt(x, 0.0), x, expm1(x) * SELU_ALPHA) * SELU_SCALE,
     lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * np.expm1(np.minimum(x, 0))),
-    lambda g, x, meta: (where(gt(x, 0.0), g, g * exp(x) * SELU_ALPHA) * SELU_SCALE,),
+    lambda g, x, meta: (where(le(x, 0.0), g * exp(x) * SELU_ALPHA, g) * SELU_SCALE,),
 )
 leaky_relu = _activation(
     "leaky_relu",
@@ -242,7 +243,7 @@ hardsigmoid = _activation(
 def hardswish_grad(g: Any, x: Any, meta: Meta) -> tuple:
     """PyTorch gives 0 at -3 and the whole of g at 3."""
     middle = g * (x / 3.0 + 0.5)
-    return (where(le(x, -3.0), 0.0, where(ge(x, 3.0), g, middle)),)
+    return (where(le(x, -3.0), 0.0, where(lt(x, 3.0), middle, g)),)
 
 
 hardswish = _activation(
@@ -261,7 +262,7 @@ hardshrink = _activation(
     "0 within [-lambd, lambd], else x.",
     lambda x, lambd: where(le(abs_(x), like(lambd, x.dtype)), 0.0, x),
     lambda x, lambd: np.where(np.abs(x) <= lambd, 0, x),
-    lambda g, x, lambd, meta: (where(le(abs_(x), like(lambd, x.dtype)), 0.0, g),),
+    lambda g, x, lambd, meta: (where(gt(abs_(x), like(lambd, x.dtype)), g, 0.0),),
     (Value("lambd", 0.5),),
 )
 
@@ -276,7 +277,7 @@ softshrink = _activation(
     "x moved by lambd toward 0, 0 within.",
     softshrink_decompose,
     lambda x, lambd: np.where(x > lambd, x - lambd, np.where(x < -lambd, x + lambd, 0)),
-    lambda g, x, lambd, meta: (where(le(abs_(x), like(lambd, x.dtype)), 0.0, g),),
+    lambda g, x, lambd, meta: (where(gt(abs_(x), like(lambd, x.dtype)), g, 0.0),),
     (Value("lambd", 0.5),),
 )
 threshold = _activation(
@@ -317,4 +318,39 @@ prelu_weighted = composite(
     lambda x, weight: np.where(x > 0, x, x * weight),
     prelu_grad,
     samples=samples.binary(),
+)
+
+
+def glu_decompose(input: Any, dim: int = -1) -> Any:  # noqa: A002
+    half = floordiv(input.shape[dim], 2)
+    gate = slice_dim(input, input.shape, dim, half, half)
+    return slice_dim(input, input.shape, dim, 0, half) * sigmoid(gate)
+
+
+def glu_shape(call: Call) -> tuple:
+    shape, dim = call["input"].shape, call["dim"]
+    if not shape:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if isinstance(shape[dim], int) and shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size {shape[dim]}"
+        )
+    return (*shape[:dim], floordiv(shape[dim], 2), *shape[dim + 1 :])
+
+
+def glu_reference(x: np.ndarray, dim: int) -> np.ndarray:
+    a, b = np.split(x, 2, dim)
+    return a * ref.sigmoid(b)
+
+
+glu = composite(
+    "glu",
+    "The first half along dim times the sigmoid of the second.",
+    (Arg("input"), Dim("dim", -1)),
+    glu_decompose,
+    glu_reference,
+    shape=glu_shape,
+    torch=names("glu"),
+    samples=lambda rng: [Sample((array(rng, 3, 4),), {"dim": d}) for d in (-1,)],
+    error_samples=(ErrorSample((np.ones(3),), {}, RuntimeError, "must be even"),),
 )

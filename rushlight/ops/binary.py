@@ -25,7 +25,7 @@ from rushlight.ops.rules import (
     integral_dtype,
 )
 from rushlight.ops.select import where
-from rushlight.ops.unary import STEP, floor, log, neg, sign, torch_names, trunc
+from rushlight.ops.unary import STEP, log, neg, reciprocal, torch_names, trunc
 
 
 def _binary(
@@ -124,7 +124,7 @@ def scalar_pow(x: s.E, y: s.E) -> s.E:
         return s.pow_(x, y)
     one, zero = s.const(1, x.dtype), s.const(0, x.dtype)
     result, base = one, x
-    for bit in range(min(8 * x.dtype.itemsize, 32) - 1):
+    for bit in range(min(8 * x.dtype.itemsize - (x.dtype.kind == "int"), 32)):
         odd = s.ne(s.bit_and(s.shr(y, s.const(bit, y.dtype)), one), zero)
         result = s.select(odd, s.mul(result, base), result)
         base = s.mul(base, base)
@@ -141,6 +141,22 @@ def scalar_copysign(x: s.E, y: s.E) -> s.E:
     sign_bit, rest = s.const(top, whole), s.const(-top - 1, whole)
     size = s.bit_and(s.bitcast(x, whole), rest)
     return s.bitcast(s.bit_or(size, s.bit_and(s.bitcast(y, whole), sign_bit)), x.dtype)
+
+
+def scalar_nextafter(x: s.E, y: s.E) -> s.E:
+    """One step of the bits as a whole number: away from 0 when y is further out."""
+    whole, top = (int32, -(2**31)) if x.dtype is float32 else (int64, -(2**63))
+    bits, zero = s.bitcast(x, whole), s.const(0, x.dtype)
+    outward = _same(s.lt(x, y), s.gt(x, zero))
+    moved = s.add(bits, s.select(outward, s.const(1, whole), s.const(-1, whole)))
+    tiny = s.bit_or(s.bit_and(s.bitcast(y, whole), s.const(top, whole)), s.const(1, whole))
+    moved = s.bitcast(s.select(s.eq(x, zero), tiny, moved), x.dtype)
+    wrong = s.bit_or(s.is_nan(x), s.is_nan(y))
+    return s.select(wrong, s.add(x, y), s.select(s.eq(x, y), y, moved))
+
+
+def _same(x: s.E, y: s.E) -> s.E:
+    return s.bit_not(s.bit_xor(x, y))
 
 
 def _compare(name: str) -> Callable[[s.E, s.E], s.E]:
@@ -198,17 +214,23 @@ def div_grad(g: Any, x: Any, y: Any, meta: Meta) -> tuple:
     return (by_x, -by_x * (x / y) if meta.needs("y") else None)
 
 
-def extreme_grad(better: str) -> Callable[..., tuple]:
-    """All of g where better, half where equal (PyTorch's maximum and minimum)."""
+def extreme_grad(worse: str) -> Callable[..., tuple]:
+    """All of g unless worse, half where equal (PyTorch's maximum and minimum)."""
 
     def grad(g: Any, x: Any, y: Any) -> tuple:
-        half = where(eq(x, y), g * 0.5, 0.0)
+        share = where(eq(x, y), g * 0.5, g)
         return (
-            where(find_op(better)(x, y), g, half),
-            where(find_op(better)(y, x), g, half),
+            where(find_op(worse)(x, y), 0.0, share),
+            where(find_op(worse)(y, x), 0.0, share),
         )
 
     return grad
+
+
+def atan2_grad(g: Any, x: Any, y: Any) -> tuple:
+    square = x * x + y * y
+    share = where(eq(square, 0.0), 0.0, reciprocal(square))
+    return g * y * share, -g * x * share
 
 
 def pow_grad(g: Any, x: Any, y: Any, out: Any, meta: Meta) -> tuple:
@@ -222,7 +244,8 @@ def pow_grad(g: Any, x: Any, y: Any, out: Any, meta: Meta) -> tuple:
 
 
 def copysign_grad(g: Any, x: Any, out: Any) -> tuple:
-    return (g * sign(x) * sign(out), None)
+    zero = eq(x, 0.0)
+    return (where(zero, 0.0, g * (out / where(zero, 1.0, x))), None)
 
 
 # fmt: off
@@ -237,19 +260,22 @@ floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", sc
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)))
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
-                    ref.remainder, lambda g, x, y: (g, -g * floor(x / y)))
+                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)))
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
                samples=samples.binary(0.2, 2, -2, 3))
 maximum = _binary("maximum", "The larger; NaN if either is.", scalar_maximum, np.maximum,
-                  extreme_grad("gt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True)
+                  extreme_grad("lt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True)
 minimum = _binary("minimum", "The smaller; NaN if either is.", scalar_minimum, np.minimum,
-                  extreme_grad("lt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True)
+                  extreme_grad("gt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True)
 atan2 = _binary("atan2", "The angle of the point (y, x).", "atan2", np.arctan2,
-                lambda g, x, y: (g * y / (x * x + y * y), -g * x / (x * x + y * y)),
+                atan2_grad,
                 dtype=float_dtype, promote="float")
 copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.copysign,
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
+nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
+                    np.nextafter, NotDifferentiable("a step of the bits has no slope"),
+                    dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True)
 ne = _binary("ne", "True where different (NaN too).", _compare("ne"), np.not_equal, STEP,

@@ -13,7 +13,6 @@ from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.reductions import norm, norm_reference
 from rushlight.ops.rules import (
     Shape,
     broadcast_shapes,
@@ -25,6 +24,7 @@ from rushlight.ops.rules import (
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.shape import roll
+from rushlight.ops.statistics import norm, norm_reference
 from rushlight.ops.unary import sqrt
 
 

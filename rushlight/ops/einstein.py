@@ -11,11 +11,11 @@ from typing import Any
 
 from rushlight.ir.symint import product
 from rushlight.ops.binary import mul
+from rushlight.ops.diagonals import diagonal
 from rushlight.ops.indexed import dot
 from rushlight.ops.movement import expand, permute, reshape
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import broadcast_shapes, is_static
-from rushlight.ops.shape import diagonal
 
 # A letter is one character of a subscript; the dims of an ellipsis are numbers from the right.
 Letter = str | int

@@ -15,6 +15,7 @@ from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, mul, sub
 from rushlight.ops.build import iota_along, swap_last
+from rushlight.ops.diagonals import tril, triu
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.products import matmul
@@ -28,7 +29,6 @@ from rushlight.ops.rules import (
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
-from rushlight.ops.shape import tril, triu
 
 
 def t(x: Any) -> Any:

@@ -40,6 +40,7 @@ from rushlight.ops.unary import (
     log,
     log1p,
     reciprocal,
+    sigmoid,
     sin,
     sqrt,
     torch_names,
@@ -151,10 +152,7 @@ hypot = composite(
     (Arg("x"), Arg("y")),
     lambda x, y: _hypot(x, y),
     np.hypot,
-    lambda g, x, y, out, meta: (
-        where(eq(out, 0.0), 0.0, g * (x / out)),
-        where(eq(out, 0.0), 0.0, g * (y / out)),
-    ),
+    lambda g, x, y, out, meta: (g * (x / out), g * (y / out)),
     torch=torch_names("hypot"),
     samples=samples.binary(),
 )
@@ -165,7 +163,7 @@ def _hypot(x: Any, y: Any) -> Any:
     large, small = maximum(x, y), minimum(x, y)
     plain = logical_or(eq(large, 0.0), isinf(large))
     ratio = where(plain, 0.0, small / where(plain, 1.0, large))
-    return large * sqrt(ratio * ratio + 1.0)
+    return where(logical_or(isinf(x), isinf(y)), float("inf"), large * sqrt(ratio * ratio + 1.0))
 
 
 def logaddexp_decompose(x: Any, y: Any) -> Any:
@@ -180,7 +178,7 @@ logaddexp = composite(
     (Arg("x"), Arg("y")),
     logaddexp_decompose,
     np.logaddexp,
-    lambda g, x, y, out, meta: (g * exp(x - out), g * exp(y - out)),
+    lambda g, x, y, meta: (g * sigmoid(x - y), g * sigmoid(y - x)),
     torch=("torch.logaddexp", "Tensor.logaddexp"),
     samples=samples.binary(),
 )
@@ -190,6 +188,10 @@ logaddexp2 = composite(
     (Arg("x"), Arg("y")),
     lambda x, y: logaddexp_decompose(x * math_log(2), y * math_log(2)) * (1 / math_log(2)),
     np.logaddexp2,
+    lambda g, x, y, meta: (
+        g * sigmoid((x - y) * math_log(2)),
+        g * sigmoid((y - x) * math_log(2)),
+    ),
     torch=("torch.logaddexp2", "Tensor.logaddexp2"),
     samples=samples.binary(),
 )
@@ -312,7 +314,8 @@ deg2rad = _simple("deg2rad", "Degrees to radians.", lambda x: x * (pi / 180), np
 rad2deg = _simple("rad2deg", "Radians to degrees.", lambda x: x * (180 / pi), np.rad2deg)
 sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc)
 isposinf = _simple("isposinf", "True where plus infinity.",
-                   lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP, dtype=bool_dtype, compute_f32=False, promote="same",
+                   lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP,
+                   dtype=bool_dtype, compute_f32=False, promote="same",
                    torch=torch_names("isposinf", False))
 isneginf = _simple("isneginf", "True where minus infinity.",
                    lambda x: logical_and(isinf(x), lt(x, 0)), np.isneginf, grad=STEP,

@@ -13,9 +13,10 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, NotDifferentiable, OpDef, Sizes
-from rushlight.ir.symint import product
+from rushlight.ir.symint import floordiv, product
+from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul, remainder
-from rushlight.ops.build import expand_to, full, iota_along, size_value, to_dtype, zeros
+from rushlight.ops.build import expand_to, full, iota_along, size_value, slice_dim, to_dtype, zeros
 from rushlight.ops.composite import composite
 from rushlight.ops.conv import pad_space, windows_of
 from rushlight.ops.indexed import scatter_nd
@@ -32,10 +33,8 @@ def pooled_size(size: Any, k: int, s: int, p: int, d: int, ceil_mode: bool) -> A
     reach = (k - 1) * d + 1
     if not ceil_mode:
         return window_count(size + 2 * p, k, s, d)
-    count = (size + 2 * p - reach + s - 1) // s + 1
-    if is_static(size) and (count - 1) * s >= size + p:
-        count -= 1
-    return count
+    fit = floordiv(size + 2 * p - reach + s - 1, s) + 1
+    return size_minimum(fit, floordiv(size + p - 1, s) + 1)
 
 
 def pooled_space(space: Shape, kernel: Any, stride: Any, padding: Any, dilation: Any,
@@ -44,24 +43,21 @@ def pooled_space(space: Shape, kernel: Any, stride: Any, padding: Any, dilation:
     return tuple(pooled_size(*part, ceil_mode) for part in parts)
 
 
-def fitted(x: Any, fill: float, kernel: Any, stride: Any, padding: Any, dilation: Any,
-           ceil_mode: bool) -> Any:  # fmt: skip
-    """x padded so that all windows are inside."""
-    high = list(padding)
-    if ceil_mode:
-        space = x.shape[2:]
-        counts = pooled_space(space, kernel, stride, padding, dilation, ceil_mode)
-        for i, n in enumerate(counts):
-            used = (n - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1
-            extra = used - space[i] - 2 * padding[i]
-            high[i] = padding[i] + (max(extra, 0) if is_static(extra) else extra)
-    return pad_space(x, padding, high, fill)
+def pooled_windows(x: Any, fill: float, settings: tuple) -> Any:
+    """All windows of the padded input. With ceil_mode stride - 1 more elements make room for a
+    last window; it is cut off where it would start after the input and the padding before it."""
+    kernel, stride, padding, dilation, ceil_mode = settings
+    high = [p + (s - 1 if ceil_mode else 0) for p, s in zip(padding, stride, strict=True)]
+    windows = windows_of(pad_space(x, padding, high, fill), kernel, stride, dilation)
+    for i, count in enumerate(pooled_space(x.shape[2:], *settings)):
+        if windows.shape[2 + i] != count:
+            windows = slice_dim(windows, windows.shape, 2 + i, 0, count)
+    return windows
 
 
 def max_windows(x: Any, settings: tuple) -> Any:
-    kernel, stride, _, dilation, _ = settings
     low = float("-inf") if x.dtype.is_floating_point else int(np.iinfo(x.dtype.np).min)
-    return windows_of(fitted(x, low, *settings), kernel, stride, dilation)
+    return pooled_windows(x, low, settings)
 
 
 def _settings(kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple:
@@ -241,10 +237,8 @@ def window_counts(x: Any, settings: tuple, include_pad: bool) -> Any:
         around = 0 if include_pad else padding[i]
         count = pooled_size(x.shape[2 + i], kernel[i], stride[i], padding[i], 1, ceil_mode)
         line = full((inside,), 1, x.dtype)
-        used = (count - 1) * stride[i] + kernel[i]
-        after = used - inside - around
-        if is_static(after) and after < 0:
-            after = 0
+        # Room for the last window wherever it starts; windows too many are cut off below.
+        after = padding[i] + stride[i]
         line = pad(line, const(0, x.dtype), (around,), (after,), (0,))
         sums = reduce_sum(unfold(line, 0, kernel[i], stride[i]), (1,))
         if sums.shape[0] != count:
@@ -265,7 +259,7 @@ def avg_pool_decompose(
 ) -> Any:
     spatial = input.ndim - 2
     settings = (kernel_size, stride, padding, (1,) * spatial, ceil_mode)
-    windows = windows_of(fitted(input, 0, *settings), kernel_size, stride, (1,) * spatial)
+    windows = pooled_windows(input, 0, settings)
     total = reduce_sum(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
     if divisor_override is not None:
         return total / float(divisor_override)

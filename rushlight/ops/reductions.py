@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +10,10 @@ import numpy as np
 from rushlight.base.dtypes import bool_, int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dims, OpDef
 from rushlight.ops import reference as ref
-from rushlight.ops.binary import eq, maximum, ne, sub
+from rushlight.ops.binary import eq, ne
 from rushlight.ops.build import full, keep, size_value, to_dtype, unreduce
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import (
     POSITION,
     argmax_,
@@ -30,15 +28,13 @@ from rushlight.ops.reduce import (
 from rushlight.ops.rules import (
     all_dims,
     bool_dtype,
-    float_dtype,
     int64_dtype,
     is_static,
     operand_dtype,
     reduced_shape,
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
-from rushlight.ops.select import where
-from rushlight.ops.unary import STEP, abs_, exp, isfinite, log, sign, sqrt
+from rushlight.ops.unary import STEP
 
 INPUTS = (Arg("input"), Dims("dim", None), Attr("keepdim", False))
 
@@ -86,7 +82,7 @@ DIM_ERRORS = (
 )
 
 
-def _reduction(
+def reduction(
     name: str,
     doc: str,
     decompose: Callable,
@@ -125,7 +121,7 @@ def sum_grad(g: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:
     return (spread(g, meta.shape("input"), dim, keepdim),)
 
 
-sum_ = _reduction(
+sum_ = reduction(
     "sum",
     "The sum over dims; whole numbers become int64.",
     _accumulate(reduce_sum),
@@ -134,7 +130,7 @@ sum_ = _reduction(
     dtype=whole_sum_dtype,
     compute_f32=False,
 )
-prod = _reduction(
+prod = reduction(
     "prod",
     "The product over dims; whole numbers become int64.",
     _accumulate(reduce_prod),
@@ -157,7 +153,7 @@ def mean_grad(g: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:
     return (spread(g / _count(shape, dim, dtype), shape, dim, keepdim),)
 
 
-mean = _reduction(
+mean = reduction(
     "mean", "The sum over dims by the count.", mean_decompose, numpy_over(np.mean), mean_grad
 )
 
@@ -183,7 +179,7 @@ def extreme_grad(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, meta: Me
     return (same * spread(g / count, shape, dim, keepdim),)
 
 
-amax = _reduction(
+amax = reduction(
     "amax",
     "The largest over dims; equal ones share the gradient.",
     lambda input, dim=None, keepdim=False: over(input, dim, keepdim, reduce_max),
@@ -193,7 +189,7 @@ amax = _reduction(
     check=check_not_empty,
     compute_f32=False,
 )
-amin = _reduction(
+amin = reduction(
     "amin",
     "The smallest over dims; equal ones share the gradient.",
     lambda input, dim=None, keepdim=False: over(input, dim, keepdim, reduce_min),
@@ -212,10 +208,10 @@ def _truth_over(reduce: Callable) -> Callable:
     return decompose
 
 
-any_ = _reduction("any", "True where any element over dims is not 0.", _truth_over(reduce_any),
+any_ = reduction("any", "True where any element over dims is not 0.", _truth_over(reduce_any),
                   numpy_over(np.any), STEP, dtype=bool_dtype, samples=truth_samples,
                   compute_f32=False)  # fmt: skip
-all_ = _reduction("all", "True where no element over dims is 0.", _truth_over(reduce_all),
+all_ = reduction("all", "True where no element over dims is 0.", _truth_over(reduce_all),
                   numpy_over(np.all), STEP, dtype=bool_dtype, samples=truth_samples,
                   compute_f32=False)  # fmt: skip
 
@@ -241,15 +237,15 @@ def position_samples(rng: Rng) -> list[Sample]:
     return [samples(rng)[i] for i in (0, 2, 3)]
 
 
-argmax = _reduction("argmax", "The first position of the largest over one dim, or over all.",
+argmax = reduction("argmax", "The first position of the largest over one dim, or over all.",
                     _position(argmax_), _numpy_position(np.argmax), POSITION, dtype=int64_dtype,
                     check=check_not_empty, samples=position_samples,
                     compute_f32=False)  # fmt: skip
-argmin = _reduction("argmin", "The first position of the smallest over one dim, or over all.",
+argmin = reduction("argmin", "The first position of the smallest over one dim, or over all.",
                     _position(argmin_), _numpy_position(np.argmin), POSITION, dtype=int64_dtype,
                     check=check_not_empty, samples=position_samples,
                     compute_f32=False)  # fmt: skip
-count_nonzero = _reduction(
+count_nonzero = reduction(
     "count_nonzero",
     "How many elements over dims are not 0.",
     lambda input, dim=None: over(to_dtype(ne(input, 0), int64), dim, False, reduce_sum),
@@ -271,186 +267,3 @@ class _Plain:
 
     def __getitem__(self, name: str) -> Any:
         return False if name == "keepdim" else self.call[name]
-
-
-SPREAD_INPUTS = (Arg("input"), Dims("dim", None), Attr("correction", 1), Attr("keepdim", False))
-
-
-def centered(x: Any, dim: Any) -> Any:
-    return x - mean_decompose(x, dim, True)
-
-
-def _free_count(shape: tuple, dim: Any, correction: Any, dtype: Any) -> Any:
-    """max(0, n - correction)."""
-    count = count_of(shape, dim)
-    if is_static(count):
-        return full((), max(0.0, count - correction), dtype)
-    return maximum(sub(size_value(count, dtype), float(correction)), 0.0)
-
-
-def var_decompose(
-    input: Any,
-    dim: Any = None,
-    correction: Any = 1,
-    keepdim: bool = False,  # noqa: A002
-) -> Any:
-    off = centered(input, dim)
-    free = _free_count(input.shape, dim, correction, input.dtype)
-    return over(off * off, dim, keepdim, reduce_sum) / free
-
-
-def var_grad(
-    g: Any,
-    input: Any,
-    dim: Any,
-    correction: Any,
-    keepdim: bool,
-    meta: Meta,  # noqa: A002
-) -> tuple:
-    shape, dtype = meta.shape("input"), meta.dtype("input")
-    share = g * 2.0 / _free_count(shape, dim, correction, dtype)
-    return (spread(share, shape, dim, keepdim) * centered(input, dim),)
-
-
-def std_grad(
-    g: Any,
-    input: Any,
-    out: Any,
-    dim: Any,
-    correction: Any,
-    keepdim: bool,
-    meta: Meta,  # noqa: A002
-) -> tuple:
-    flat = eq(out, 0.0)
-    through = where(flat, 0.0, g / (where(flat, 1.0, out) * 2.0))
-    return var_grad(through, input, dim, correction, keepdim, meta)
-
-
-def _numpy_spread(function: Callable) -> Callable:
-    def apply(input: np.ndarray, dim: Any, correction: Any, keepdim: bool) -> np.ndarray:  # noqa: A002
-        axis = ref.axes(dim)
-        return function(input, axis=axis, ddof=correction, keepdims=keepdim)
-
-    return apply
-
-
-def spread_samples(rng: Rng) -> list[Sample]:
-    return [
-        Sample((array(rng, 3, 4),), {"dim": None, "correction": 1, "keepdim": False}),
-        Sample((array(rng, 3, 4, 2),), {"dim": (0, 2), "correction": 0, "keepdim": True}),
-    ]
-
-
-var = _reduction("var", "The mean squared distance from the mean, by n - correction.",
-                 var_decompose, _numpy_spread(np.var), var_grad, SPREAD_INPUTS,
-                 samples=spread_samples)  # fmt: skip
-std = _reduction("std", "The square root of var.",
-                 lambda input, dim=None, correction=1, keepdim=False: sqrt(
-                     var_decompose(input, dim, correction, keepdim)
-                 ), _numpy_spread(np.std), std_grad,
-                 SPREAD_INPUTS, samples=spread_samples)  # fmt: skip
-
-
-def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A002
-    if input.ndim == 0:
-        return input
-    top = over(input, dim, True, reduce_max)
-    top = where(isfinite(top), top, 0.0)
-    total = log(over(exp(input - top), dim, True, reduce_sum)) + top
-    return total if keepdim else _drop(total, input.shape, dim)
-
-
-def _drop(x: Any, shape: tuple, dim: Any) -> Any:
-    dims = all_dims(dim, len(shape))
-    return reshape(x, tuple(s for i, s in enumerate(shape) if i not in dims))
-
-
-def logsumexp_grad(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:  # noqa: A002
-    shape = meta.shape("input")
-    whole = spread(out, shape, dim, keepdim)
-    share = exp(input - where(isfinite(whole), whole, 0.0))
-    return (spread(g, shape, dim, keepdim) * share,)
-
-
-logsumexp = _reduction("logsumexp", "log of the sum of exponentials over dims.",
-                       logsumexp_decompose,
-                       lambda input, dim, keepdim: ref.logsumexp(input, ref.axes(dim), keepdim),
-                       logsumexp_grad)  # fmt: skip
-
-
-NORM_INPUTS = (Arg("input"), Attr("p", 2.0), Dims("dim", None), Attr("keepdim", False))
-
-
-def norm_decompose(
-    input: Any,
-    p: float = 2.0,
-    dim: Any = None,
-    keepdim: bool = False,  # noqa: A002
-) -> Any:
-    size = abs_(input)
-    if p == math.inf or p == -math.inf:
-        return over(size, dim, keepdim, reduce_max if p > 0 else reduce_min)
-    if p == 0:
-        return over(to_dtype(ne(input, 0.0), input.dtype), dim, keepdim, reduce_sum)
-    if p == 1:
-        return over(size, dim, keepdim, reduce_sum)
-    if p == 2:
-        return sqrt(over(input * input, dim, keepdim, reduce_sum))
-    return over(size ** float(p), dim, keepdim, reduce_sum) ** (1.0 / p)
-
-
-def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> np.ndarray:  # noqa: A002
-    size, axis = np.abs(input), ref.axes(dim)
-    if p == math.inf or p == -math.inf:
-        return (np.max if p > 0 else np.min)(size, axis=axis, keepdims=keepdim)
-    if p == 0:
-        return np.sum(size != 0, axis=axis, keepdims=keepdim).astype(input.dtype)
-    return np.sum(size**p, axis=axis, keepdims=keepdim) ** (1 / p)
-
-
-def norm_grad(
-    g: Any,
-    input: Any,
-    out: Any,
-    p: float,
-    dim: Any,
-    keepdim: bool,
-    meta: Meta,  # noqa: A002
-) -> tuple:
-    """0 where the norm is 0."""
-    shape, dtype = meta.shape("input"), meta.dtype("input")
-    if p == 0:
-        return (None,)
-    if p == 1:
-        return (spread(g, shape, dim, keepdim) * sign(input),)
-    if p in (math.inf, -math.inf):
-        same = to_dtype(eq(abs_(input), spread(out, shape, dim, keepdim)), dtype)
-        share = g / over(same, dim, keepdim, reduce_sum)
-        return (spread(share, shape, dim, keepdim) * same * sign(input),)
-    flat = eq(out, 0.0)
-    safe = where(flat, 1.0, out)
-    if p == 2:
-        return (spread(where(flat, 0.0, g / safe), shape, dim, keepdim) * input,)
-    share = spread(where(flat, 0.0, g * safe ** (1.0 - p)), shape, dim, keepdim)
-    zero = eq(input, 0.0)
-    power = where(zero, 0.0, where(zero, 1.0, abs_(input)) ** (p - 1.0))
-    return (share * power * sign(input),)
-
-
-norm = _reduction(
-    "norm",
-    "The p-norm over dims, as of a vector (torch.linalg.vector_norm).",
-    norm_decompose,
-    norm_reference,
-    norm_grad,
-    NORM_INPUTS,
-    dtype=float_dtype,
-    torch=("torch.norm", "Tensor.norm"),
-    samples=lambda rng: [
-        Sample((array(rng, 3, 4),), {"p": p, "dim": d, "keepdim": k})
-        for p, d, k in (
-            (2.0, None, False), (1.0, 1, True), (3.0, (0, 1), False), (math.inf, 0, False),
-            (-math.inf, None, False), (0.0, 1, False), (0.5, 1, False),
-        )
-    ],
-)  # fmt: skip

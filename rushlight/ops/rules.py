@@ -56,8 +56,12 @@ def elementwise_shape(call: Call) -> Shape:
     src = call.src
     if len(src) == 1:
         return src[0].shape
-    if len(src) == 2 and src[0].shape == src[1].shape:
-        return src[0].shape
+    if len(src) == 2:
+        a, b = src[0].shape, src[1].shape
+        if a == b or not b:
+            return a
+        if not a:
+            return b
     return broadcast_shapes(*(node.shape for node in src))
 
 
@@ -73,6 +77,9 @@ def operand_dtype(call: Call) -> DType:
 
 def common_dtype(call: Call) -> DType:
     """The one dtype of all elementwise operands (`condition` left out)."""
+    src = call.src
+    if len(src) == 1 or (len(src) == 2 and src[0].dtype is src[1].dtype):
+        return src[0].dtype
     dtype: DType | None = None
     for param in call.op.params:
         node = call.named[param.name]

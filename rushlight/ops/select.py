@@ -58,7 +58,8 @@ where = op(
 def scalar_cast(x: s.E, dtype: DType) -> s.E:
     """Any number is true but 0 (NaN too)."""
     if dtype is bool_ and x.dtype is not bool_:
-        return s.ne(x, s.const(0, x.dtype))
+        wide = s.cast(x, x.dtype.compute)
+        return s.ne(wide, s.const(0, wide.dtype))
     return s.cast(x, dtype)
 
 

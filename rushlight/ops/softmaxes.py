@@ -21,10 +21,11 @@ from rushlight.ops.reduce import (
     scan_prod,
     scan_sum,
 )
-from rushlight.ops.reductions import logsumexp_decompose, whole_sum_dtype
+from rushlight.ops.reductions import whole_sum_dtype
 from rushlight.ops.rules import float_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
+from rushlight.ops.statistics import logsumexp_decompose
 from rushlight.ops.unary import exp, log
 
 INPUTS = (Arg("input"), Dim("dim"))

@@ -16,6 +16,8 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.origin import STATE as ORIGIN
+from rushlight.engine.origin import note
 from rushlight.engine.realize import flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
@@ -59,6 +61,8 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
+        # An index that is out of range names the user's line (see engine/origin.py).
+        self.may_index = record.kind in ("composite", "gather", "scatter")
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
@@ -143,6 +147,8 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
     node = make_node(record, tuple(src), *found)
+    if ORIGIN.on or plan.may_index:
+        note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind == "float":
         _track(plan, out, operands, owners, src, likes, found[0], label)

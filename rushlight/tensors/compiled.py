@@ -7,7 +7,8 @@ output, a gradient or such a tensor, and the Python values the code reads can be
 checks the guards, runs the program and puts the results in place; it records nothing.
 
 What cannot be replayed runs as ordinary lazy code, with one warning that says why
-(`fullgraph=True`: an error). Never a wrong replay.
+(`fullgraph=True`: an error). Never a wrong replay. A call whose outputs are differentiated outside
+of it is such a call, without a warning: its graph is compiled together with the backward's.
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ MAX_ENTRIES = 8
 
 class Refused(RuntimeError):
     """Why a call cannot be replayed."""
+
+
+class NeedsGradients(Refused):
+    """The outputs are differentiated outside the call: it stays part of a larger lazy graph."""
 
 
 def compile(  # noqa: A001  (PyTorch's name)
@@ -192,6 +197,7 @@ class CompiledFunction:
         self._entries: dict[Any, list[_Replay]] = {}
         self._warned: set[str] = set()
         self._last: dict[Any, tuple[Snapshot, Recording]] = {}
+        self._lazy: set[Any] = set()
         self.captures = self.replays = 0
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -205,6 +211,8 @@ class CompiledFunction:
         key = (spec, tuple(_describe(leaf) for leaf in leaves), STATE.grad, STATE.inference)
         try:
             entries = self._entries.get(key, ())
+            if key in self._lazy:
+                return self._fn(*args, **kwargs)
         except TypeError:
             entries, key = (), None
         for entry in entries:
@@ -233,6 +241,10 @@ class CompiledFunction:
                 if session.refusal:
                     raise Refused(session.refusal)
                 entry = self._finish(session, before, tensors, result, key)
+            except NeedsGradients as error:
+                self._lazy.add(key)
+                if self._fullgraph:
+                    self._say(str(error))
             except Refused as error:
                 flush()
                 self._say(str(error))
@@ -262,7 +274,7 @@ class CompiledFunction:
         leaves, spec = flatten(result)
         outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         if any(ref.saved and ref not in session.known for ref in live_refs()):
-            raise Refused("its outputs need gradients (backward must be inside the call)")
+            raise NeedsGradients("its outputs need gradients (backward must be inside the call)")
         roots, kept = wanted(())
         for tensor in outputs:
             if tensor._view is not None:

@@ -14,6 +14,8 @@ from rushlight import ops
 from rushlight.base.devices import device as Device
 from rushlight.base.devices import require_cpu
 from rushlight.base.dtypes import DType, bool_, dtype_of_numpy, find_dtype, float64, int64
+from rushlight.engine.origin import STATE as ORIGIN
+from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
 from rushlight.tensors.apply import Defaults, apply, result_type
 from rushlight.tensors.functions_view import expand, permute, reshape
@@ -61,6 +63,8 @@ def made(
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
     if pin_memory:
         raise RuntimeError("Cannot access accelerator device when none is available.")
+    if ORIGIN.on:
+        note(node)
     result = new_tensor(node)
     if out is not None:
         return write_out(out, result)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-
 from _graph import Built, with_rules
 
 from rushlight.ir.node import Node, topological
@@ -44,7 +43,9 @@ def operand_grads(node: Node, g: Node, needed: set[Node]) -> list[tuple[Node, No
         if param.kind == "tensor" and any(isinstance(n, Node) and n in needed for n in nodes):
             names.add(param.name)
     given: dict[str, Any] = {"g": g, "out": node, "meta": Meta(call, node.shape, node.dtype, names)}
-    grads = record.grad(**{name: given[name] if name in given else call[name] for name in record.reads})
+    grads = record.grad(
+        **{name: given[name] if name in given else call[name] for name in record.reads}
+    )
     assert isinstance(grads, tuple), f"{record.name}: a rule returns a tuple"
     found = []
     tensors = [p for p in record.params if p.kind == "tensor"]

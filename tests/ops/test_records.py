@@ -5,7 +5,6 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-
 from _graph import Built, close, expand_where, primitives, with_rules
 from _vjp import numeric, vjp
 

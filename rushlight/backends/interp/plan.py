@@ -42,7 +42,7 @@ def build(programs: Sequence[Program], caps: Caps) -> list[InterpExecutable]:
 
 
 class InterpPlan:
-    """A plan that runs in numpy. `races`: check that the instances of every grid are independent."""
+    """A plan that runs in numpy. `races`: check that instances are independent."""
 
     def __init__(self, plan: Plan, races: bool = False) -> None:
         self.plan, self.races = plan, races
@@ -99,5 +99,5 @@ def view(address: int, spec: BufferSpec, env: Mapping[str, int]) -> np.ndarray:
     nbytes = count * spec.dtype.itemsize
     if nbytes == 0:
         return np.empty(0, spec.dtype.np)
-    raw = (ctypes.c_char * nbytes).from_address(address)
+    raw = (ctypes.c_char * nbytes).from_address(int(address))
     return np.frombuffer(raw, dtype=np.uint8).view(spec.dtype.np)

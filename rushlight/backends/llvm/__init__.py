@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from rushlight.backends.llvm.build import build, lower_text
 from rushlight.backends.llvm.caps import find_caps
+from rushlight.backends.llvm.explain import lower_asm, picks
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
-from rushlight.compiler.target import Backend
+from rushlight.base.config import config
+from rushlight.compiler.target import Backend, Caps, Missing
 
-BACKEND = Backend("llvm", find_caps, build, load, lower_text, dump, restore)
 
-__all__ = ["BACKEND", "build", "find_caps", "load", "lower_text"]
+def find() -> Caps | Missing:
+    """This CPU, with the features and threads that the settings give it."""
+    return find_caps(config.cpu_features, config.num_threads)
+
+
+BACKEND = Backend(
+    "llvm", find, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
+)
+
+__all__ = ["BACKEND", "build", "find", "load", "lower_text"]

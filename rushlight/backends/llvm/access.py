@@ -131,7 +131,7 @@ def choose_range(ranges: Sequence[Range], accesses: Accesses, target: Target) ->
     best, best_score = None, 0.0
     for candidate in ranges:
         name = candidate.axis.name
-        if _bounds_use(ranges, name):
+        if bounds_use(ranges, name):
             continue
         lanes = target.vector_bytes // accesses.lane_bytes(name, target)
         extent = candidate.axis.extent
@@ -141,7 +141,7 @@ def choose_range(ranges: Sequence[Range], accesses: Accesses, target: Target) ->
     return best
 
 
-def _bounds_use(ranges: Sequence[Range], name: str) -> bool:
+def bounds_use(ranges: Sequence[Range], name: str) -> bool:
     """Do the bounds of another range depend on this axis? Then it must stay outside of it."""
     others = (r for r in ranges if r.axis.name != name)
     return any(name in {**variables(r.start), **variables(r.stop)} for r in others)

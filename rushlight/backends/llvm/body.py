@@ -16,7 +16,9 @@ from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
 from rushlight.backends.llvm.flatten import flatten_over
 from rushlight.backends.llvm.nest import emit_map, emit_scan, map_accesses, scan_accesses
 from rushlight.backends.llvm.reduce import choose_lanes, emit_reduce, reduce_accesses
+from rushlight.backends.llvm.reduce_panels import panel_width
 from rushlight.backends.llvm.sort import emit_sort, sort_local_bytes
+from rushlight.backends.llvm.turn import TURN_ROWS, find_turn
 from rushlight.backends.llvm.types import Launch
 from rushlight.compiler.tile.ir import (
     Axis,
@@ -119,23 +121,50 @@ def plan_grid(ctx: KernelContext, grid: Grid) -> GridPlan:
         return plain
     (statement,) = grid.body
     lent = [Range(axis, 0, axis.extent) for axis in grid.axes]
-    chosen = _lanes_of(ctx, statement, lent)
-    if chosen is None or chosen not in lent or chosen.axis.extent == 1:
+    blocks = _blocks(ctx, statement, lent)
+    if not blocks:
         return plain
-    axis = chosen.axis
-    size = MAP_BLOCK
-    if not isinstance(statement, Map):
-        size = ctx.vector_bytes if isinstance(statement, Scan) else _column_block(ctx)
-    block = Axis(f"{axis.name}.block", ceildiv(axis.extent, size))
-    start = block.var * size
-    part = Range(axis, start, minimum(start + size, axis.extent))
-    instances = tuple(block if a is axis else a for a in grid.axes)
-    points = min(size, axis.extent) if isinstance(axis.extent, int) else size
-    return GridPlan(instances, (part, *ranges_of(statement.axes)), points)
+    instances, ranges, points = [], [], 1
+    for axis in grid.axes:
+        size = blocks.get(axis)
+        if size is None:
+            instances.append(axis)
+            continue
+        block = Axis(f"{axis.name}.block", ceildiv(axis.extent, size))
+        start = block.var * size
+        instances.append(block)
+        ranges.append(Range(axis, start, minimum(start + size, axis.extent)))
+        points *= min(size, axis.extent) if isinstance(axis.extent, int) else size
+    return GridPlan(tuple(instances), (*ranges, *ranges_of(statement.axes)), points)
 
 
-def _column_block(ctx: KernelContext) -> int:
-    return ctx.vector_bytes
+def _blocks(
+    ctx: KernelContext, statement: Map | Reduce | Scan, lent: Sequence[Range]
+) -> dict[Axis, int]:
+    """The lent axes that an instance takes a block of, with its size."""
+    chosen = _lanes_of(ctx, statement, lent)
+    if chosen is None:
+        return {}
+    axis, is_lent = chosen.axis, chosen in lent and chosen.axis.extent != 1
+    if isinstance(statement, Reduce):
+        return {axis: _column_block(ctx, axis)} if is_lent else {}
+    if isinstance(statement, Scan):
+        return {axis: ctx.vector_bytes} if is_lent else {}
+    ranges = [*lent, *ranges_of(statement.axes)]
+    turn = find_turn(ranges, chosen, map_accesses(statement), ctx.target)
+    if turn is None:
+        return {axis: MAP_BLOCK} if is_lent else {}
+    found = {axis: MAP_BLOCK // 4} if is_lent else {}
+    return found | ({turn.rows.axis: TURN_ROWS} if turn.rows in lent else {})
+
+
+def _column_block(ctx: KernelContext, axis: Axis) -> int:
+    """Columns of an instance of a Reduce: long pieces of rows, and work for every thread."""
+    least, most = ctx.vector_bytes, panel_width(4)
+    if not isinstance(axis.extent, int):
+        return most // 2
+    share = -(-axis.extent // ctx.caps.threads)
+    return max(least, min(most, -(-share // least) * least))
 
 
 def _lanes_of(

@@ -63,9 +63,7 @@ def _lower_program(module: ir.Module, program: Program, caps: Caps, stem: str) -
     for number, grid in enumerate(program.grids):
 
         def context(suffix: str = "", number: int = number) -> KernelContext:
-            ctx = KernelContext(module, program, caps, f"{stem}_g{number}{suffix}")
-            ctx.extra_buffers = len(program.buffers) + len(scratch)
-            return ctx
+            return KernelContext(module, program, caps, f"{stem}_g{number}{suffix}")
 
         if isinstance(grid, Grid):
             launches.append(lower_grid(context(), grid))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import llvmlite.ir as ir
 
-from rushlight.backends.llvm.ops import F32, F64, I32, I64, Op, constant, with_lanes
+from rushlight.backends.llvm.ops import F32, F64, I32, Op, constant, with_lanes
 from rushlight.base.dtypes import DType, float32, int32, int64
 
 I1, I16, F16 = ir.IntType(1), ir.IntType(16), ir.HalfType()

@@ -75,7 +75,7 @@ def new_grid_function(module: ir.Module, name: str, target: Target) -> tuple[ir.
 
 @dataclass
 class Scope:
-    """A loop being emitted. `pre` builds in its preheader; `cache` holds what is invariant in it."""
+    """A loop being emitted: `pre` builds in its preheader, `cache` holds what is invariant."""
 
     pre: ir.IRBuilder
     cache: dict[Any, ir.Value] = field(default_factory=dict)
@@ -111,7 +111,6 @@ class KernelContext:
         self.scopes: list[Scope] = []
         self.block_depth: dict[ir.Block, int] = {entry: 0, start: 0}
         self.buffers = {b: n for n, b in enumerate(program.buffers)}
-        self.extra_buffers = len(program.buffers)
         self.pointers: dict[Any, ir.Value] = {}
         self.entry_cache: dict[Any, ir.Value] = {}
         # Loads may move out of loops down to this depth; None: they stay where they are asked for.
@@ -177,7 +176,7 @@ class KernelContext:
         return 0
 
     def builder_at(self, depth: int, builder: ir.IRBuilder) -> ir.IRBuilder:
-        """A builder that places code at `depth`: in a preheader, or `builder` itself if innermost."""
+        """A builder that places code at `depth`: in a preheader, or `builder` if innermost."""
         if depth >= self.depth:
             return builder
         return self.scopes[depth].pre if depth else self.entry

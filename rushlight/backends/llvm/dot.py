@@ -18,15 +18,22 @@ shared, and the work repeated is about 1 / (mc / 16) of an operand's multiply-ad
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
 from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
-from rushlight.backends.llvm.micro import MicroShape, emit_micro
+from rushlight.backends.llvm.micro import MicroShape, micro_kernel
+from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
-from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.schedule import (
+    DotSchedule,
+    ThinSchedule,
+    choose_schedule,
+    dot_grain,
+)
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
@@ -36,6 +43,7 @@ from rushlight.ir.scalar import acc, cast
 from rushlight.ir.symint import ceildiv, maximum, product
 
 ALIGN = 64
+FEW_ROWS = 4
 
 
 def lower_dot_grid(
@@ -51,15 +59,25 @@ def lower_dot_grid(
             f"{program.name}: DotGrid.acc_dtype is {grid.acc_dtype.name}; allowed are float32, "
             "float64 and the integers"
         )
-    ctx, grid = context(""), fold_shared_batch(grid)
-    schedule = schedule or choose_schedule(grid, ctx.target, caps.threads)
+    ctx = context("")
+    grid, chosen = plan_dot(grid, ctx.target, caps.threads)
+    schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
     emitter = DotEmitter(ctx, grid, schedule)
     emitter.emit()
     work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
     count = product(emitter.extents)
-    return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
+    local, grain = emitter.layout.total, dot_grain(work)
+    return [Launch(ctx.function.name, 0, count, local, grain, work)], []
+
+
+def plan_dot(
+    grid: DotGrid, target: Target, threads: int
+) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
+    """The form of a contraction that is emitted, and its schedule."""
+    grid = orient(fold_shared_batch(grid))
+    return grid, choose_schedule(grid, target, threads)
 
 
 @dataclass(frozen=True)
@@ -90,11 +108,16 @@ class DotEmitter:
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
-        # Rows that are not a multiple of 4096 bytes apart do not compete for the same cache lines.
-        row_step = s.kc + s.lanes if s.along_k_a else 0
+        row_step = s.row_step if s.along_k_a else 0
         self.k_room = row_step or s.kc
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, row_step)
-        self.micro = emit_micro(ctx.module, f"{ctx.function.name}_micro", self.shape, ctx.target)
+        steps = (row_step, 1) if row_step else (1, s.rows)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
+        self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
+        # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
+        self.few: ir.Function | None = None
+        if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
+            few = replace(self.shape, rows=FEW_ROWS)
+            self.few = micro_kernel(ctx.module, few, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
@@ -174,13 +197,24 @@ class DotEmitter:
             c_block = self._bytes(builder, local, self.layout.c)
             at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
             tile = self._elements(builder, c_block, at)
-        step = i64(s.columns)
-        builder.call(self.micro, [a_panel, b_panel, step, block.kc, tile, block.first])
+        args = [a_panel, b_panel, i64(s.columns), block.kc, tile, block.first]
+        self._multiply(builder, args, builder.sub(block.m_here, m))
         if block.last is None:
             self._epilogue(builder, block, tile, m, n)
             return
         with builder.if_then(block.last):
             self._epilogue(builder, block, tile, m, n)
+
+    def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
+        if self.few is None:
+            builder.call(self.micro, args)
+            return
+        few = builder.icmp_signed("<=", rows, i64(FEW_ROWS))
+        with builder.if_else(few) as (then, otherwise):
+            with then:
+                builder.call(self.few, args)
+            with otherwise:
+                builder.call(self.micro, args)
 
     def _epilogue(
         self, builder: ir.IRBuilder, block: Block, tile: ir.Value, m: ir.Value, n: ir.Value

@@ -17,6 +17,8 @@ from rushlight.compiler.tile.ir import CHUNK, PARTIALS, Reduce
 
 # Chunks of 4096 elements: 52 levels of the tree hold 2**64 elements; `tree` order needs them all.
 LEVELS = 64
+# A reduction over panels keeps fewer: 2**40 chunks are more than any memory.
+PANEL_LEVELS = 40
 
 
 class Fold:
@@ -94,10 +96,31 @@ class States:
 
     def as_lanes(self, count: int) -> States:
         """The same memory read as states of `count` lanes (slots are counted in these)."""
+        if count == self.count:
+            return self
         view = object.__new__(States)
         view.fold, view.count, view.ctx = self.fold, count, self.ctx
         view.kinds = [with_lanes(_in_memory(t), t) for t in self.fold.types(count)]
         view.bases, view.aligns = self.bases, self.aligns
+        return view
+
+    def load_at(self, element: ir.Value, count: int) -> Parts:
+        """`count` lanes from an element on."""
+        return self._shifted(element).as_lanes(count).load(i64(0))
+
+    def store_at(self, element: ir.Value, state: Parts) -> None:
+        count = getattr(state[0].type, "count", 1)
+        self._shifted(element).as_lanes(count).store(i64(0), state)
+
+    def _shifted(self, element: ir.Value) -> States:
+        view = object.__new__(States)
+        view.__dict__ |= self.__dict__
+        b = self.ctx.builder
+        kinds = [getattr(k, "element", k) for k in self.kinds]
+        view.bases = [
+            b.gep(base, [element], source_etype=kind)
+            for base, kind in zip(self.bases, kinds, strict=True)
+        ]
         return view
 
     def _place(self, component: int, slot: ir.Value) -> ir.Value:
@@ -154,40 +177,51 @@ class ChunkTree:
     """Chunk results by a tree over neighbours, like a binary counter: equal levels are joined as
     soon as they are there; at the end what is left is joined from the newest to the oldest."""
 
-    def __init__(self, fold: Fold, counts: list[int]) -> None:
-        self.fold, self.ctx = fold, fold.ctx
-        self.levels = [States(fold, count, LEVELS) for count in counts]
+    def __init__(self, fold: Fold, counts: list[int], width: int = 1) -> None:
+        """`width` independent trees; push and finish get the number of the tree."""
+        self.fold, self.ctx, self.width = fold, fold.ctx, width
+        levels = LEVELS if width == 1 else PANEL_LEVELS
+        self.levels = [States(fold, count, levels * width) for count in counts]
 
-    def push(self, number: ir.Value, states: list[Parts]) -> None:
+    def push(self, number: ir.Value, states: list[Parts], which: ir.Value | None = None) -> None:
         """Add the result of chunk `number` = 0, 1, 2, ..."""
         b = self.ctx.builder
         full = intrinsic(b, "llvm.cttz.i64", I64, [b.not_(number), ir.Constant(I1, 0)])
         carried = [v for state in states for v in state]
         with self.ctx.for_loop(b, i64(0), full, 1, carried) as loop:
+            slot = self._slot(loop.index, which)
             joined = [
-                self.fold.combine(level.load(loop.index), state)
+                self.fold.combine(level.load(slot), state)
                 for level, state in zip(self.levels, self._split(loop.carried), strict=True)
             ]
             loop.set_next([v for state in joined for v in state])
         for level, state in zip(self.levels, self._split(loop.results), strict=True):
-            level.store(full, state)
+            level.store(self._slot(full, which), state)
 
-    def finish(self, chunks: ir.Value) -> list[Parts]:
+    def finish(self, chunks: ir.Value, which: ir.Value | None = None) -> list[Parts]:
         """The result of `chunks` >= 1 pushed results."""
         b = self.ctx.builder
         lowest = intrinsic(b, "llvm.cttz.i64", I64, [chunks, ir.Constant(I1, 0)])
         zeros = intrinsic(b, "llvm.ctlz.i64", I64, [chunks, ir.Constant(I1, 0)])
-        first = [v for level in self.levels for v in level.load(lowest)]
+        slot = self._slot(lowest, which)
+        first = [v for level in self.levels for v in level.load(slot)]
         start = b.add(lowest, i64(1))
         with self.ctx.for_loop(b, start, b.sub(i64(64), zeros), 1, first) as loop:
             bit = b.and_(b.lshr(chunks, loop.index), i64(1))
             present = b.icmp_unsigned("==", bit, i64(1))
+            slot = self._slot(loop.index, which)
             joined = []
             for level, state in zip(self.levels, self._split(loop.carried), strict=True):
-                both = self.fold.combine(level.load(loop.index), state)
+                both = self.fold.combine(level.load(slot), state)
                 joined += self.fold.select(present, both, state)
             loop.set_next(joined)
         return self._split(loop.results)
+
+    def _slot(self, level: ir.Value, which: ir.Value | None) -> ir.Value:
+        if which is None:
+            return level
+        b = self.ctx.builder
+        return b.add(b.mul(level, i64(self.width)), which)
 
     def _split(self, values: list[ir.Value]) -> list[Parts]:
         size = self.fold.size

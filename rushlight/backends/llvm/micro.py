@@ -1,7 +1,7 @@
 """The inner kernel of a contraction: C tile += A panel @ B panel, all sums in registers.
 
-In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to the next, and a C tile
-[rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
+In: a packed A panel ([k][rows], or [rows][row_step]), a B panel with `step` elements from one k to
+the next, and a C tile [rows][vectors * lanes] of the accumulation dtype. Out: the C tile.
 Always true: each output element is one chain over ascending k (floats: fused multiply-add, ints:
 wrapping multiply and add), started from 0 or from the C tile, which holds the chain exactly.
 So a caller may cut k anywhere, and no choice of rows, vectors or lanes changes a bit.
@@ -26,14 +26,15 @@ from rushlight.base.dtypes import DType
 class MicroShape:
     """rows x (vectors * lanes) accumulators of `dtype`.
 
-    row_step: elements from one row of the a panel to the next; 0: the panel is [k][rows].
+    row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     """
 
     rows: int
     vectors: int
     lanes: int
     dtype: DType
-    row_step: int = 0
+    row_step: int
+    k_step: int
 
     @property
     def columns(self) -> int:
@@ -56,19 +57,27 @@ def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.V
     return b.add(b.mul(x, y), z)
 
 
-def emit_micro(module: ir.Module, name: str, shape: MicroShape, target: Target) -> ir.Function:
-    """void name(ptr a, ptr b, i64 step, i64 k, ptr c, i1 first); first: start from 0, not from c.
+def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Function:
+    """void micro(ptr a, ptr b, i64 step, i64 k, ptr c, i1 first); first: start from 0, not from c.
 
-    A function of its own, never inlined, so that its registers are its own (no spills).
+    One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
-    signature = ir.FunctionType(ir.VoidType(), [PTR, PTR, I64, I64, PTR, I1])
-    function = ir.Function(module, signature, name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
+    size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
+    name = f"micro_{shape.dtype.name}_{size}"
+    if name in module.globals:
+        return module.globals[name]
+    function = _internal(module, name, [PTR, PTR, I64, I64, PTR, I1])
     for position in (0, 1, 4):
         function.args[position].add_attribute("noalias")
     _emit_body(function, shape, target)
+    return function
+
+
+def _internal(module: ir.Module, name: str, args: list[ir.Type]) -> ir.Function:
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), args), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    function.attributes.add("nounwind")
     return function
 
 
@@ -107,7 +116,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     added = _emit_step(builder, pa, pb, sums, shape, target)
     rest = builder.sub(left, I64(1))
     left.add_incoming(rest, loop)
-    pa.add_incoming(_at(builder, pa, 1 if shape.row_step else shape.rows, shape), loop)
+    pa.add_incoming(_at(builder, pa, shape.k_step, shape), loop)
     pb.add_incoming(builder.gep(pb, [step_bytes], source_etype=I8), loop)
     for phi, value in zip(sums, added, strict=True):
         phi.add_incoming(value, loop)
@@ -145,7 +154,7 @@ def _emit_step(
     result = []
     for i in range(shape.rows):
         one = builder.load(
-            _at(builder, a, i * (shape.row_step or 1), shape), align=size, typ=shape.element
+            _at(builder, a, i * shape.row_step, shape), align=size, typ=shape.element
         )
         row = splat(builder, one, lanes)
         for j, column in enumerate(columns):
@@ -167,18 +176,15 @@ def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value
     return rows
 
 
-def emit_turn(module: ir.Module, name: str, lanes: int, dtype: DType) -> ir.Function:
-    """void name(ptr tile, ptr target, i64 step): target rows, `step` elements apart, = tile columns.
+def turn_kernel(module: ir.Module, lanes: int, dtype: DType) -> ir.Function:
+    """void turn(ptr tile, ptr target, i64 step): target's rows, `step` apart, = the tile's columns.
 
     The tile is a square block of `lanes` vectors. One function for all callers: it is long.
     """
-    known = module.globals.get(name)
-    if known is not None:
-        return known
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR, PTR, I64]), name)
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    function.attributes.add("nounwind")
+    name = f"turn_{dtype.name}_{lanes}"
+    if name in module.globals:
+        return module.globals[name]
+    function = _internal(module, name, [PTR, PTR, I64])
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     tile, target, step = function.args
     element, size = value_type(dtype), dtype.itemsize

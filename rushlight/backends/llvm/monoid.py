@@ -1,6 +1,6 @@
 """How folds combine: the identity and the joining of two partial results, on scalars or vectors.
 
-A monoid has one component (sum, prod, max, min, any, all), or two (argmax, argmin: value, position).
+A monoid has one component, or two (argmax, argmin: value and position).
 """
 
 from __future__ import annotations

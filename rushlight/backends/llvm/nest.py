@@ -20,8 +20,10 @@ from rushlight.backends.llvm.access import (
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.monoid import scan_monoid
 from rushlight.backends.llvm.ops import constant, splat
+from rushlight.backends.llvm.turn import emit_turned, find_turn
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import Map, Scan, Store
+from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
 # The body gets all points of one turn at once: (env, lanes) of each unrolled vector.
@@ -37,19 +39,50 @@ def emit_map(
     chosen = choose_range(ranges, accesses, ctx.target)
     count = lane_count(ctx, accesses, chosen)
 
-    def body(points: Sequence[tuple[Env, Lanes]]) -> None:
-        pending = []
-        for point_env, lanes in points:
-            emitter = ValueEmitter(ctx, ctx.builder, point_env, lanes, {})
-            values = [emitter.full(s.value) for s in statement.stores]
-            pending.append((emitter, values))
-        for emitter, values in pending:
-            for store, value in zip(statement.stores, values, strict=True):
-                emitter.store(store, value)
+    turn = find_turn(ranges, chosen, accesses, ctx.target)
+    unroll = unroll_of(accesses, ctx)
 
-    with_loads_from_here(
-        ctx, lambda: emit_ranges(ctx, ranges, chosen, count, unroll_of(accesses, ctx), env, body)
-    )
+    def body(points: Sequence[tuple[Env, Lanes]]) -> None:
+        emit_points(ctx, statement, points, {})
+
+    def plain(parts: Sequence[Range], at: Env) -> None:
+        inner = parts[-1] if chosen is not None else None
+        emit_ranges(ctx, parts, inner, count, unroll, at, body)
+
+    def turned(points: Sequence[tuple[Env, Lanes]]) -> None:
+        assert turn is not None
+        emit_turned(
+            ctx,
+            turn,
+            points[0][0],
+            lambda at, lanes, leaves: emit_points(ctx, statement, [(at, lanes)], leaves),
+            plain,
+        )
+
+    def emit() -> None:
+        if turn is None:
+            emit_ranges(ctx, ranges, chosen, count, unroll, env, body)
+        else:
+            others = [r for r in ranges if r is not turn.rows and r is not turn.columns]
+            emit_ranges(ctx, others, None, 1, 1, env, turned)
+
+    with_loads_from_here(ctx, emit)
+
+
+def emit_points(
+    ctx: KernelContext,
+    statement: Map,
+    points: Sequence[tuple[Env, Lanes]],
+    leaves: dict[E, ir.Value],
+) -> None:
+    """All values at these points, then all stores."""
+    pending = []
+    for env, lanes in points:
+        emitter = ValueEmitter(ctx, ctx.builder, env, lanes, {}, leaves)
+        pending.append((emitter, [emitter.full(s.value) for s in statement.stores]))
+    for emitter, values in pending:
+        for store, value in zip(statement.stores, values, strict=True):
+            emitter.store(store, value)
 
 
 def map_accesses(statement: Map) -> Accesses:

@@ -166,6 +166,15 @@ def get_pool() -> Pool:
     return pool
 
 
+def describe_pool() -> str:
+    """The state of the pool, for people."""
+    threads = f"{get_num_threads()} threads, spinning {_spin_us()} us before they sleep"
+    pool = _STATE.pool
+    if pool is None:
+        return f"{threads}; not started (the first large program does it)"
+    return f"{threads}; running, {pool.local_bytes >> 10} KiB of scratch each"
+
+
 def is_current(pool: Pool) -> bool:
     """False when the pool was replaced, so its workers are gone."""
     return pool is _STATE.pool

@@ -24,6 +24,7 @@ from rushlight.backends.llvm.monoid import Parts
 from rushlight.backends.llvm.nest import emit_ranges, with_loads_from_here
 from rushlight.backends.llvm.reduce_across import AcrossReduction
 from rushlight.backends.llvm.reduce_columns import ColumnReduction
+from rushlight.backends.llvm.reduce_panels import PanelReduction
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile.ir import PARTIALS, Reduce, Store
@@ -86,10 +87,44 @@ def emit_reduce(
             store_results(ctx, statement, fold, point_env, lanes, state)
 
     across = chosen is not None and chosen not in kept
+    if chosen is not None and not across and suits_panels(ctx, statement, fold, total, chosen):
+        emit_panels(ctx, statement, fold, total, kept, chosen, count, env)
+        return
     lane_range = None if across else chosen
     unroll = column_unroll(ctx, fold) if lane_range is not None else 1
     lanes = 1 if across else count
     with_loads_from_here(ctx, lambda: emit_ranges(ctx, kept, lane_range, lanes, unroll, env, body))
+
+
+def suits_panels(
+    ctx: KernelContext, statement: Reduce, fold: Fold, total: int | Expr, chosen: Range
+) -> bool:
+    """Many rows of a wide kept axis; a few columns stay in registers instead."""
+    few_rows = isinstance(total, int) and total < 4 * PARTIALS
+    extent = chosen.axis.extent
+    few_columns = isinstance(extent, int) and extent <= 2 * ctx.vector_bytes // 4
+    return statement.order == "canonical" and not few_rows and not few_columns
+
+
+def emit_panels(
+    ctx: KernelContext,
+    statement: Reduce,
+    fold: Fold,
+    total: int | Expr,
+    kept: Sequence[Range],
+    chosen: Range,
+    count: int,
+    env: Env,
+) -> None:
+    def store(point_env: Env, lanes: Lanes, state: Parts) -> None:
+        store_results(ctx, statement, fold, point_env, lanes, state)
+
+    def body(points: Sequence[tuple[Env, Lanes]]) -> None:
+        reduction.emit(points[0][0])
+
+    reduction = PanelReduction(ctx, statement, fold, total, chosen, count, store)
+    others = [r for r in kept if r is not chosen]
+    with_loads_from_here(ctx, lambda: emit_ranges(ctx, others, None, 1, 1, env, body))
 
 
 def column_unroll(ctx: KernelContext, fold: Fold) -> int:
@@ -107,7 +142,3 @@ def store_results(
         emitter = ValueEmitter(ctx, ctx.builder, env, lanes, {}, {leaf: result})
         finish = leaf if item.finish is None else item.finish
         emitter.store(Store(item.dest, item.at, finish), emitter.full(finish))
-
-
-def static_extent(total: int | Expr) -> int | None:
-    return total if isinstance(total, int) else None

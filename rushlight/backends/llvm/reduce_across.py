@@ -156,5 +156,19 @@ def unflatten(ctx: KernelContext, statement: Reduce, env: Env, row: ir.Value) ->
     return {**env, **places, outer[0].name: row}
 
 
+def over_axes_at(
+    ctx: KernelContext, statement: Reduce, env: Env, at: ir.Value
+) -> dict[str, ir.Value]:
+    """All over axes at the flattened element `at`."""
+    inner = statement.over[-1]
+    if len(statement.over) == 1:
+        return {inner.name: at}
+    index = IndexEmitter(ctx, ctx.builder, env)
+    extent = index.emit(inner.extent)
+    outer = unflatten(ctx, statement, env, index.op("ufloordiv", at, extent))
+    places = {axis.name: outer[axis.name] for axis in statement.over[:-1]}
+    return {**places, inner.name: index.op("umod", at, extent)}
+
+
 def _narrow(b: ir.IRBuilder, value: ir.Value, kind: ir.IntType) -> ir.Value:
     return value if kind.width == 64 else b.trunc(value, kind)

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import llvmlite.ir as ir
 
-from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64
+from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.fold import ChunkTree, Fold, States, over_chunks, tree_in_memory
 from rushlight.backends.llvm.monoid import Parts
-from rushlight.backends.llvm.reduce_across import item_values, unflatten
+from rushlight.backends.llvm.reduce_across import item_values, over_axes_at
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import PARTIALS, Reduce
 from rushlight.ir.symint import Expr
@@ -96,17 +96,7 @@ class ColumnReduction:
     def elements(self, at: ir.Value) -> list[Parts]:
         """The values of flattened element `at` for every vector of points."""
         ctx = self.ctx
-        inner = self.statement.over[-1]
-        places: dict[str, ir.Value] = {}
-        if len(self.statement.over) == 1:
-            places[inner.name] = at
-        else:
-            index = IndexEmitter(ctx, ctx.builder, self.points[0][0])
-            extent = index.emit(inner.extent)
-            places[inner.name] = index.op("umod", at, extent)
-            row = index.op("ufloordiv", at, extent)
-            outer = unflatten(ctx, self.statement, self.points[0][0], row)
-            places |= {axis.name: outer[axis.name] for axis in self.statement.over[:-1]}
+        places = over_axes_at(ctx, self.statement, self.points[0][0], at)
         found = []
         for env, lanes in self.points:
             emitter = ValueEmitter(ctx, ctx.builder, {**env, **places}, lanes, {})

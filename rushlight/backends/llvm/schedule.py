@@ -10,19 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
+from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr, ceildiv, evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
-A_BLOCK_BYTES = 480 << 10
+A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
-# With few rows of a it is faster not to pack b, if b is no longer an expression than this.
-THIN_B_COST = 3
+# Blocks of an axis of unknown length: enough instances for the threads in most cases.
+SYMBOLIC_BLOCK = 256
+UNKNOWN_SIZE = 1024
+# An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
+PLAIN_COST = 3
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,14 @@ class DotSchedule:
     def columns(self) -> int:
         return self.vectors * self.lanes
 
+    @property
+    def row_step(self) -> int:
+        """Elements from one packed row of a to the next, if a lies along k; few different values.
+
+        A vector more than a round number: rows 4096 bytes apart would compete for cache lines.
+        """
+        return next((r for r in (64, 128, 256, 512, 768) if r >= self.kc), self.kc) + self.lanes
+
 
 @dataclass(frozen=True)
 class ThinSchedule:
@@ -65,8 +77,15 @@ def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule 
     return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
 
 
+def dot_grain(work: int | Expr) -> int:
+    """Instances per unit of work of a thread; sizes that are not known count as long ones."""
+    if isinstance(work, Expr):
+        work = evaluate(work, dict.fromkeys(variables(work), UNKNOWN_SIZE))
+    return grain_of(work)
+
+
 def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
-    """Few rows and a cheap b (it is emitted once per unrolled step)."""
+    """Few rows and a plain b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
     on_k = along_k(grid.b, grid.n, grid.k)
     # Along k the code is long: every row is emitted once per lane.
@@ -74,7 +93,7 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     if not isinstance(rows, int) or not 1 <= rows <= most:
         return None
     access = find_accesses([grid.b], ())
-    if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
+    if access.cost() > PLAIN_COST or (not on_k and OTHER in _strides(access, grid.n)):
         return None
     lanes = lanes_of(grid.acc_dtype, target)
     n, nc = grid.n.extent, 1024
@@ -120,7 +139,8 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
             turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
             # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
             cost = turns * max(rows * vectors + 1.3, 4.0)
-            if cost < best_cost * 0.999:
+            # Only for a real gain: contractions of equal blocks share their micro kernel.
+            if cost < best_cost * 0.98:
                 best, best_cost = (rows, vectors), cost
     return best
 
@@ -128,7 +148,7 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
 def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
     """A block size <= `most`, a multiple of `unit`, so that all blocks are about as large."""
     if not isinstance(extent, int):
-        return most
+        return max(1, min(most, SYMBOLIC_BLOCK) // unit) * unit
     blocks = max(1, ceildiv(extent, most))
     return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit
 

@@ -27,7 +27,7 @@ from rushlight.backends.llvm.pack import (
     lane_mask,
     min_value,
 )
-from rushlight.backends.llvm.schedule import ThinSchedule
+from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.types import Launch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
 from rushlight.compiler.tile.ir import DotGrid
@@ -41,7 +41,7 @@ def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Laun
     emitter.emit()
     work = maximum(schedule.nc * grid.m.extent * grid.k.extent // schedule.lanes, 1)
     name, count = ctx.function.name, product(emitter.extents)
-    return Launch(name, 0, count, emitter.local_bytes, 1, work)
+    return Launch(name, 0, count, emitter.local_bytes, dot_grain(work), work)
 
 
 class ThinEmitter:
@@ -49,7 +49,7 @@ class ThinEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         self.rows: int = grid.m.extent  # type: ignore[assignment]
-        self.shape = MicroShape(self.rows, 1, s.lanes, dtype)
+        self.shape = MicroShape(self.rows, 1, s.lanes, dtype, 1, self.rows)
         a = cast(grid.a, dtype)
         step = grid.k.extent + s.lanes if s.along_k_a else None
         self.a = Operand(a, grid.m, grid.k, self.rows, s.lanes, s.along_k_a, dtype, step)

@@ -7,17 +7,19 @@ For checks and interpretation; nothing that is compiled goes through here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.compiler.compilation import NumberSlot
-from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node, topological
 from rushlight.ir.symint import Expr
 
+# A size -> what stands for it: `Hints`, or a function that leaves sizes as they are.
+SizeOf = Callable[["int | Expr"], "int | Expr"]
+
 
 def concretize(
-    roots: Sequence[Node], hints: Hints, numbers: Sequence[Any] | None = None
+    roots: Sequence[Node], hints: SizeOf, numbers: Sequence[Any] | None = None
 ) -> dict[Node, Node]:
     """Every node that the roots need -> its form with numbers for sizes.
 
@@ -43,7 +45,7 @@ def concretize(
     return new
 
 
-def _number(attr: Any, hints: Hints) -> Any:
+def _number(attr: Any, hints: SizeOf) -> Any:
     if isinstance(attr, Expr):
         return hints(attr)
     if isinstance(attr, tuple):

@@ -8,13 +8,13 @@ Largest errors in units in the last place against a 64-bit reference (tests/nume
 denormal arguments and results included); BOUNDS below are the promise:
 
               float32  float64               float32  float64               float32  float64
-    exp          0.88     0.85    tanh          2.16     2.25    asin          0.50     2.19
+    exp          0.88     0.85    tanh          1.75     1.73    asin          0.50     2.19
     exp2         0.76     0.77    sinh          0.50     2.37    acos          0.50     2.40
-    expm1        1.41     1.79    cosh          0.50     2.51    atan          0.50     1.71
+    expm1        1.44     1.79    cosh          0.50     2.51    atan          0.50     1.71
     log          0.87     0.86    asinh         0.50     1.23    atan2         0.50     2.00
-    log2         0.88     1.08    acosh         0.50     1.96    pow           0.50     0.96
+    log2         0.92     1.08    acosh         0.50     1.96    pow           0.50     0.96
     log10        0.50     0.92    atanh         0.50     1.52    lgamma        0.50   40 (*)
-    log1p        0.79     0.78    erf           1.88     1.66    digamma       0.50   10 (*)
+    log1p        0.79     0.78    erf           2.00     1.66    digamma       0.50   10 (*)
     sin (**)     1.40     1.48    erfc          0.50     3.00    sigmoid       2.06     1.87
     cos (**)     1.48     1.43    erfinv        0.56     3.48    rsqrt         1.41     1.47
     tan (**)     0.50     2.93
@@ -49,9 +49,9 @@ assert set(BODIES) == {*MATH_UNARY, *MATH_BINARY}
 BOUNDS: dict[str, tuple[float, float]] = {
     "exp": (1, 1), "exp2": (1, 1), "expm1": (1.6, 2), "log": (1, 1), "log2": (1, 1.2),
     "log10": (0.51, 1.1), "log1p": (1, 1), "sin": (1.6, 1.6), "cos": (1.6, 1.6), "tan": (0.51, 3.2),
-    "sinh": (0.51, 2.8), "cosh": (0.51, 2.8), "tanh": (2.4, 2.6), "asin": (0.51, 2.4),
+    "sinh": (0.51, 2.8), "cosh": (0.51, 2.8), "tanh": (2, 2), "asin": (0.51, 2.4),
     "acos": (0.51, 2.6), "atan": (0.51, 2), "asinh": (0.51, 1.6), "acosh": (0.51, 2.2),
-    "atanh": (0.51, 1.8), "erf": (2, 2), "erfc": (0.51, 3.2), "erfinv": (0.7, 4),
+    "atanh": (0.51, 1.8), "erf": (2.1, 2), "erfc": (0.51, 3.2), "erfinv": (0.7, 4),
     "lgamma": (0.51, 64), "digamma": (0.51, 12), "sigmoid": (2.2, 2.2), "rsqrt": (1.5, 1.5),
     "pow": (0.51, 1.2), "atan2": (0.51, 2.2),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from rushlight.compiler.tile.build_map import build_map, build_pieces
 from rushlight.compiler.tile.build_other import build_dot, build_scan, build_scatter, build_sort
 from rushlight.compiler.tile.build_rows import build_rows, build_split
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, topological
 
 _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
     "map": build_map,
@@ -39,7 +39,15 @@ def build_kernel(group: Group, context: BuildContext) -> Kernel:
     outputs = frozenset(m for m in group.members if m in context.outputs)
     builder = KernelBuilder(group, context.points, context.hints, outputs, context.site_of)
     if group.kind == "pieces":
-        return build_pieces(builder, context.donatable(group))
+        return build_pieces(builder, _updatable(group, context))
     if group.kind == "scatter":
-        return build_scatter(builder, context.donatable(group))
+        return build_scatter(builder, _updatable(group, context))
     return _PLAIN[group.kind](builder)
+
+
+def _updatable(group: Group, context: BuildContext) -> frozenset[Node]:
+    """Inputs that the kernel may update in place: the new values must not read them."""
+    (node,) = group.members
+    _, *values = node.src
+    read = topological(values, stop=context.points.__contains__)
+    return context.donatable(group).difference(read)

@@ -30,6 +30,7 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
     coefficient,
@@ -240,30 +241,41 @@ def build_rows(builder: KernelBuilder) -> Kernel:
     column = _contiguous_column(builder)
     rows = RowsBuilder(builder, column)
     body = rows.build()
-    if rows.over:
-        body = _merge_over(rows, body)
     grid_axes = [rows.axes[d] for d in group.kept if d != column]
-    if column is None:
-        return builder.finish([Grid(tuple(grid_axes), tuple(body))])
-    axis = rows.axes[column]
-    block = Axis("cb", ceildiv(axis.extent, COLUMNS))
-    lane = Axis("c", minimum(COLUMNS, axis.extent - block.var * COLUMNS))
-    # Tiles are indexed by the lane alone, buffers by the whole column.
-    body = _split_column(body, axis, block, lane)
-    return builder.finish([Grid((*grid_axes, block), tuple(body))])
+    if column is not None:
+        axis = rows.axes[column]
+        block = Axis("cb", ceildiv(axis.extent, COLUMNS))
+        lane = Axis("c", minimum(COLUMNS, axis.extent - block.var * COLUMNS))
+        # Tiles are indexed by the lane alone, buffers by the whole column.
+        body = _split_column(body, axis, block, lane)
+        grid_axes.append(block)
+    grid = split_axes(Grid(tuple(grid_axes), tuple(body)))
+    return builder.finish([Grid(grid.axes, tuple(_merge_over(rows, list(grid.body))))])
 
 
 def _merge_over(rows: RowsBuilder, body: list[Statement]) -> list[Statement]:
     """Join the reduced axes of the whole body where every index allows it."""
-    names = {axis.name for axis in rows.over}
+    over = _reduced_axes({axis.name for axis in rows.over}, body)
     exprs = index_exprs(e for statement in body for e in roots_of(statement))
-    relevant = [at for at in exprs if isinstance(at, Expr)]
-    _, mapping, stands_for = merge_axes(rows.over, relevant)
+    _, mapping, stands_for = merge_axes(over, [at for at in exprs if isinstance(at, Expr)])
     if not mapping:
         return body
-    assert set(stands_for) <= names
     change = Substitution(mapping, stands_for)
     return [change.statement(statement) for statement in body]
+
+
+def _reduced_axes(names: set[str], body: list[Statement]) -> list[Axis]:
+    """The axes of the reduced dims, as they are now (a cut one is followed by o.. and i..)."""
+    found: dict[str, Axis] = {}
+    for statement in body:
+        axes = statement.axes if isinstance(statement, Map) else ()
+        if isinstance(statement, Reduce):
+            axes = statement.over
+        for axis in axes:
+            if any(axis.name == name or axis.name.startswith((f"{name}o", f"{name}i"))
+                   for name in names):  # fmt: skip
+                found.setdefault(axis.name, axis)
+    return list(found.values())
 
 
 def _split_column(

@@ -30,7 +30,7 @@ def unravel(offset: int | Expr, shape: Sequence[int | Expr]) -> tuple[int | Expr
     at: list[int | Expr] = []
     for position in range(len(shape) - 1, -1, -1):
         size = shape[position]
-        if size == 1:
+        if size in (0, 1):  # 0: there is no element, so any coordinate will do
             at.append(0)
         elif all(outer == 1 for outer in shape[:position]):
             at.append(offset)

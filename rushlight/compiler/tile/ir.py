@@ -106,7 +106,8 @@ class Store:
 
 @dataclass(frozen=True, eq=False)
 class Map:
-    """Every store for every point of `axes` (outermost first). No point reads another's store."""
+    """Every store for every point of `axes` (outermost first). No point reads another's store; the
+    values and masks of a point are computed before its first store."""
 
     axes: tuple[Axis, ...]
     stores: tuple[Store, ...]

@@ -12,7 +12,15 @@ from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
-from rushlight.compiler.tile.transform import Substitution, grid_roots, merge_axes, index_exprs
+from rushlight.compiler.tile.split import split_axes
+from rushlight.compiler.tile.transform import (
+    Substitution,
+    checked_sizes,
+    grid_roots,
+    index_exprs,
+    merge_axes,
+    tiles_of,
+)
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
@@ -135,14 +143,9 @@ def _canonical_sizes(
     """Kernel-local names n0, n1, ... for the variables of a program, in order of appearance, so
     that equal kernels of one plan have equal text."""
     found: dict[str, Var] = {}
-    for grid in grids:
-        for extent in _extents(grid):
-            found.update({k: v for k, v in variables(extent).items() if k not in found})
-        for at in index_exprs(grid_roots(grid)):
-            found.update({k: v for k, v in variables(at).items() if k not in found})
-    for buffer in buffers:
-        if numel is None or buffer.size != numel[1]:
-            found.update({k: v for k, v in variables(buffer.size).items() if k not in found})
+    for at in _all_sizes(grids, [b.size for b in buffers if numel is None or b.size != numel[1]]):
+        for name, var in variables(at).items():
+            found.setdefault(name, var)
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():
@@ -151,6 +154,20 @@ def _canonical_sizes(
         mapping[name] = Var(f"n{len(ints)}", var.atom.lo, var.atom.hi, var.kind)
         ints.append(numel[1] if numel and name == numel[0] else var)
     return mapping, tuple(ints), tuple(mapping.values())  # type: ignore[arg-type]
+
+
+def _all_sizes(
+    grids: Sequence[AnyGrid], buffer_sizes: Sequence[int | Expr]
+) -> Iterable[int | Expr]:
+    """Every index expression, extent and size of a program."""
+    for grid in grids:
+        yield from _extents(grid)
+        roots = list(grid_roots(grid))
+        yield from index_exprs(roots)
+        yield from checked_sizes(roots)
+        for tile in tiles_of(grid):
+            yield from tile.shape
+    yield from buffer_sizes
 
 
 def _extents(grid: AnyGrid) -> list[int | Expr]:
@@ -188,7 +205,9 @@ def map_grids(
     `count`: a flat map takes its element count as a run-time number, so that all tensors which go
     through the same arithmetic share one kernel.
     """
-    statement = Map(tuple(axes), tuple(stores))
+    (statement,) = split_axes(Grid((), (Map(tuple(axes), tuple(stores)),))).body
+    assert isinstance(statement, Map)
+    axes, stores = statement.axes, statement.stores
     exprs = index_exprs(_store_roots(stores))
     merged, mapping, stands_for = merge_axes(axes, exprs)
     if mapping:

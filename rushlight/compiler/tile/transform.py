@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rushlight.compiler.tile.ir import (
     AnyGrid,
@@ -46,6 +47,7 @@ class Substitution:
         self.buffers = buffers or {}
         self._done: dict[E, E] = {}
         self._indices: dict[Expr, int | Expr] = {}
+        self._tiles: dict[Local, Local] = {}
 
     def index(self, at: int | Expr) -> int | Expr:
         if not isinstance(at, Expr):
@@ -56,9 +58,9 @@ class Substitution:
             for name, var in variables(at).items():
                 if var.kind == "value":
                     inner = self.expr(var.payload)  # type: ignore[arg-type]
-                    if inner is not var.payload:
-                        atom = var.atom
-                        mapping[name] = s.as_index(inner, atom.lo, atom.hi)  # type: ignore[arg-type]
+                    high = None if var.atom.hi is None else self.index(var.atom.hi)
+                    if inner is not var.payload or high != var.atom.hi:
+                        mapping[name] = s.as_index(inner, var.atom.lo, high)  # type: ignore[arg-type]
             found = self._indices[at] = substitute(at, mapping)
         return found
 
@@ -81,7 +83,14 @@ class Substitution:
         return node if args == node.args else s.make(node.op, args, node.dtype, node.meta)
 
     def dest(self, buffer: Buffer | Local) -> Buffer | Local:
-        return self.buffers.get(buffer, buffer) if isinstance(buffer, Buffer) else buffer
+        if isinstance(buffer, Buffer):
+            return self.buffers.get(buffer, buffer)
+        tile = self._tiles.get(buffer)
+        if tile is None:
+            shape = tuple(self.index(n) for n in buffer.shape)
+            tile = buffer if shape == buffer.shape else replace(buffer, shape=shape)
+            self._tiles[buffer] = tile
+        return tile
 
     def store(self, store: Store) -> Store:
         mask = None if store.mask is None else self.expr(store.mask)
@@ -208,6 +217,29 @@ def index_exprs(roots: Iterable[E]) -> list[int | Expr]:
             found[e.meta[1]] = None
         elif e.op == "index":
             found[e.meta] = None
+    return list(found)
+
+
+def checked_sizes(roots: Iterable[E]) -> list[int | Expr]:
+    """The bounds of all index checks below the roots."""
+    return [e.meta[0] for e in s.topological(list(roots)) if e.op == "check_index"]
+
+
+def tiles_of(grid: AnyGrid) -> list[Local]:
+    """Every tile that a grid stores to, each once."""
+    found: dict[Local, None] = {}
+    pending: list[Statement] = list(reversed(grid.body)) if isinstance(grid, Grid) else []
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, Loop):
+            pending.extend(reversed(statement.body))
+            continue
+        parts: Sequence[Any] = (statement,)
+        if isinstance(statement, Map):
+            parts = statement.stores
+        elif isinstance(statement, Reduce):
+            parts = statement.items
+        found.update((part.dest, None) for part in parts if isinstance(part.dest, Local))
     return list(found)
 
 

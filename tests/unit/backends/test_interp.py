@@ -318,7 +318,8 @@ def test_races_between_instances_are_seen() -> None:
     ("value", "target", "wanted"),
     [
         (300.7, uint8, 44), (-1.5, uint8, 255), (3e9, int32, -(2**31)), (NAN, int64, -(2**63)),
-        (-2.9, int8, -2), (0.5, bool_, True), (NAN, bool_, True), (-(2.0**31) - 0.5, int32, -(2**31)),
+        (-2.9, int8, -2), (0.5, bool_, True), (NAN, bool_, True),
+        (-(2.0**31) - 0.5, int32, -(2**31)),
     ],
 )  # fmt: skip
 def test_casts_are_those_of_x86(value, target, wanted) -> None:

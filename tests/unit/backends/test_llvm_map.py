@@ -317,3 +317,38 @@ def test_an_op_that_is_not_basic_is_named() -> None:
     program = program_of(s.exp(s.load(x, axis.var)), (x,), 4, axis)
     with pytest.raises(TypeError, match="'exp'"):
         build([program], caps_of("host"))
+
+
+@each_target
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("dtype", [float32, float64, dt.int8, dt.bfloat16], ids=lambda d: d.name)
+def test_transposed_reads_in_whole_blocks(target: str, dtype: DType, static: bool) -> None:
+    rows, cols, planes = 70, 100, 2
+    m, n = (rows, cols) if static else (Var("m", 1), Var("n", 1))
+    p, i, j = Axis("p", planes), Axis("i", m), Axis("j", n)
+    x, y = Buffer("x", dtype, planes * m * n), Buffer("y", dtype, planes * m * n)
+    out = Buffer("out", dtype, planes * m * n, "out")
+    at = (p.var * m + i.var) * n + j.var
+    turned = (p.var * n + j.var) * m + i.var
+    mean = s.load(x, turned)
+    if dtype.compute is dtype:
+        mean = mean + s.load(y, turned) * s.load(y, at)
+    sizes = () if static else (m, n)
+    arrays = [samples(dtype, planes * rows * cols, seed) for seed in (1, 2)]
+    env = {
+        "p": np.arange(planes)[:, None, None],
+        "i": np.arange(rows)[:, None],
+        "j": np.arange(cols)[None],
+        "m": rows,
+        "n": cols,
+    }
+    want = expression(mean, env, dict(zip((x, y), arrays, strict=True)), {}).ravel()
+    for grid in (
+        Grid((p, i), (Map((j,), (Store(out, at, mean),)),)),
+        Grid((p,), (Map((i, j), (Store(out, at, mean),)),)),
+        Grid((p, i, j), (Map((), (Store(out, at, mean),)),)),
+    ):
+        executable = build([Program("t", (x, y, out), (), sizes, (grid,))], caps_of(target))[0]
+        got = np.zeros(planes * rows * cols, dtype.np)
+        run(executable, [*arrays, got], {"m": rows, "n": cols}, split=3)
+        same(got, want)

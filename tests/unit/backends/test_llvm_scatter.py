@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from llvm_run import run
 
 from rushlight.backends.llvm.build import build
 from rushlight.backends.llvm.caps import find_caps
@@ -12,6 +11,7 @@ from rushlight.base.dtypes import bool_, float32, float64, int8, int32, int64
 from rushlight.compiler.tile.ir import SCATTER_KINDS, Axis, Buffer, Program, ScatterGrid
 from rushlight.ir.scalar import check_index, load
 from rushlight.ir.symint import Var
+from tests.unit.backends.llvm_run import run
 
 CAPS = find_caps("", 2)
 

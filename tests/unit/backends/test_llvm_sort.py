@@ -6,7 +6,6 @@ from math import isnan
 
 import numpy as np
 import pytest
-from llvm_run import run
 
 from rushlight.backends.llvm.build import build
 from rushlight.backends.llvm.caps import find_caps
@@ -14,6 +13,7 @@ from rushlight.base.dtypes import ALL_DTYPES, float32, float64, int64
 from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Program, Sort
 from rushlight.ir.scalar import load
 from rushlight.ir.symint import Var
+from tests.unit.backends.llvm_run import run
 
 CAPS = find_caps("", 2)
 ROWS = 3

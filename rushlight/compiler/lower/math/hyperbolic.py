@@ -28,10 +28,16 @@ from rushlight.ir.scalar import E
 
 
 def tanh(x: E) -> E:
-    """e / (e + 2) with e = exp(2|x|) - 1; 1 from where it rounds to 1."""
+    """v / (v + 1) with v = (exp(2|x|) - 1) / 2; 1 from where it rounds to 1.
+
+    Below v = 1/2 the same as v - v (v / (v + 1)), where the quotient's errors count less.
+    """
     a = at_most(s.abs_(x), 10.0 if format_of(x) is F32 else 20.0)
-    e = expm1_bounded(a + a)
-    return copy_sign(e / (e + 2.0), x)
+    v = expm1_bounded(a + a) * 0.5
+    quotient = v / (v + 1.0)
+    small = s.lt(v, 0.5)
+    factor, term = s.select(small, -v, 1.0), s.select(small, v, 0.0)
+    return copy_sign(s.fma(factor, quotient, term), x)
 
 
 def _half_exp(a: E) -> E:

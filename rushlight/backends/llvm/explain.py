@@ -1,0 +1,44 @@
+"""What people ask of a compiled program: its machine code, and how its grids are run."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from rushlight.backends.llvm.build import lower_text
+from rushlight.backends.llvm.caps import split_target
+from rushlight.backends.llvm.jit import assembly_of
+from rushlight.backends.llvm.schedule import choose_schedule
+from rushlight.backends.llvm.types import LlvmExecutable
+from rushlight.compiler.decisions import Decision
+from rushlight.compiler.target import Caps
+from rushlight.compiler.tile.ir import DotGrid, Program
+from rushlight.ir.symint import text
+
+
+def lower_asm(program: Program, caps: Caps) -> str:
+    """The machine code of a program as assembly text."""
+    return assembly_of(lower_text(program, caps), split_target(caps.features))
+
+
+def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
+    """The schedule of every contraction, and how every launch is shared out to threads."""
+    target = split_target(caps.features)
+    chosen = []
+    for grid in executable.program.grids:
+        if isinstance(grid, DotGrid):
+            schedule = choose_schedule(grid, target, caps.threads)
+            values = ((field.name, getattr(schedule, field.name)) for field in fields(schedule))
+            reasons = [f"{name}={value}" for name, value in values]
+            chosen.append(Decision(type(schedule).__name__, tuple(reasons)))
+    for launch in executable.launches:
+        chosen.append(
+            Decision(
+                f"{text(launch.instances)} instances",
+                (
+                    f"{launch.grain} in a unit of work",
+                    f"about {text(launch.cost)} operations each",
+                    f"vectors of {target.vector_bytes} bytes",
+                ),
+            )
+        )
+    return chosen

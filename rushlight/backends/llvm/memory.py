@@ -1,0 +1,78 @@
+"""Loads and stores of vectors: plain, masked, gathered, scattered. A bool is a byte there."""
+
+from __future__ import annotations
+
+import llvmlite.ir as ir
+
+from rushlight.backends.llvm.context import I1, I32
+from rushlight.backends.llvm.ops import constant, intrinsic, suffix
+from rushlight.base.dtypes import DType
+
+
+def any_lane(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
+    """One i1: is any lane set?"""
+    if not isinstance(flags.type, ir.VectorType):
+        return flags
+    bits = ir.IntType(flags.type.count)
+    return b.icmp_unsigned("!=", b.bitcast(flags, bits), ir.Constant(bits, 0))
+
+
+def load_vector(
+    b: ir.IRBuilder,
+    place: ir.Value,
+    kind: ir.VectorType,
+    dtype: DType,
+    mask: ir.Value | None,
+    other: ir.Value | None,
+) -> ir.Value:
+    """Neighbouring elements; masked ones are `other` (or 0)."""
+    if mask is None:
+        loaded = b.load(place, typ=kind, align=dtype.itemsize)
+    else:
+        name = f"llvm.masked.load.{suffix(kind)}.p0"
+        args = [place, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
+        loaded = intrinsic(b, name, kind, args)
+    if dtype.kind == "bool":
+        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
+    return loaded
+
+
+def gather(
+    b: ir.IRBuilder,
+    places: ir.Value,
+    kind: ir.VectorType,
+    dtype: DType,
+    mask: ir.Value | None,
+    other: ir.Value | None,
+) -> ir.Value:
+    """Elements at any addresses; masked ones are `other` (or 0)."""
+    name = f"llvm.masked.gather.{suffix(kind)}.{suffix(places.type)}"
+    if mask is None:
+        mask = constant(ir.VectorType(I1, kind.count), 1)
+    args = [places, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
+    loaded = intrinsic(b, name, kind, args)
+    if dtype.kind == "bool":
+        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
+    return loaded
+
+
+def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:
+    if other is None:
+        return constant(kind, 0.0 if dtype.is_floating_point and dtype.itemsize > 2 else 0)
+    return b.zext(other, kind) if dtype.kind == "bool" else other
+
+
+def store_vector(
+    b: ir.IRBuilder, value: ir.Value, place: ir.Value, align: int, mask: ir.Value | None
+) -> None:
+    """Neighbouring elements, in memory form."""
+    if mask is None:
+        b.store(value, place, align=align)
+        return
+    name = f"llvm.masked.store.{suffix(value.type)}.p0"
+    intrinsic(b, name, ir.VoidType(), [value, place, ir.Constant(I32, align), mask])
+
+
+def scatter(b: ir.IRBuilder, value: ir.Value, places: ir.Value, align: int, mask: ir.Value) -> None:
+    name = f"llvm.masked.scatter.{suffix(value.type)}.{suffix(places.type)}"
+    intrinsic(b, name, ir.VoidType(), [value, places, ir.Constant(I32, align), mask])

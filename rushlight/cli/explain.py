@@ -1,0 +1,61 @@
+"""`rushlight explain script.py:LINE [options of the script]`: what a line of a program became.
+
+The engine is imported by name when the command runs: the other commands do without it.
+"""
+
+import argparse
+import importlib
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+NAME = "explain"
+HELP = "run a script and show what one of its lines became: ops, kernels, why, source, times"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source", action="store_true", help="also the code of the backend")
+    parser.add_argument("--html", metavar="FILE", help="write a page in place of the text")
+    parser.add_argument(
+        "script", help="script.py:LINE, or script.py for an overview of all its kernels"
+    )
+    parser.add_argument("script_args", nargs=argparse.REMAINDER, help="options of the script")
+
+
+def split_place(place: str) -> tuple[str, str]:
+    """("train.py", "train.py:87") of "train.py:87"; the line is "" when there is none."""
+    path, colon, line = place.rpartition(":")
+    return (path, place) if colon and line.isdigit() else (place, "")
+
+
+def run_script(path: str, args: list[str]) -> tuple[Any, int]:
+    """Run a script as its own main program; what was seen and its exit status."""
+    explained = importlib.import_module("rushlight.engine.explain").explained
+    before, status = (sys.argv, sys.path[:]), 0
+    sys.argv = [path, *args]
+    sys.path.insert(0, str(Path(path).resolve().parent))
+    try:
+        with explained() as seen:
+            try:
+                runpy.run_path(path, run_name="__main__")
+            except SystemExit as stop:
+                status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    finally:
+        sys.argv, sys.path[:] = before
+    return seen, status
+
+
+def run(args: argparse.Namespace) -> int:
+    path, line = split_place(args.script)
+    if not Path(path).is_file():
+        print(f"explain: there is no file {path!r}", file=sys.stderr)
+        return 2
+    seen, status = run_script(path, args.script_args)
+    if args.html:
+        page = importlib.import_module("rushlight.engine.explain_html").page
+        Path(args.html).write_text(page(seen, line), encoding="utf-8")
+        print(f"wrote {args.html}")
+    else:
+        print(seen.at(line, args.source) if line else seen)
+    return status

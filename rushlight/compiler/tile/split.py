@@ -1,0 +1,83 @@
+"""Cut axes so that div and mod disappear from indices: a reshape inside a kernel costs nothing.
+
+before   map (i < 384): y[i] = x[i % 32 + 4096*(i // 32)]
+after    map (io < 12, ii < 32): y[32*io + ii] = x[ii + 4096*io]
+
+An axis is cut at c when an index holds `i // c` or `i % c` and c divides its extent. The order of
+points stays: the outer part is outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rushlight.compiler.tile.ir import Axis, Grid, Loop, Map, Reduce, Scan, Sort, Statement
+from rushlight.compiler.tile.transform import Substitution, grid_roots, index_exprs
+from rushlight.ir.symint import Expr, OpAtom, VarAtom
+
+MAX_CUTS = 8
+
+
+def split_axes(grid: Grid) -> Grid:
+    """The grid with every axis cut where its indices ask for it."""
+    for number in range(MAX_CUTS):
+        cut = _find_cut(grid)
+        if cut is None:
+            return grid
+        axis, step = cut
+        outer = Axis(f"{axis.name}o{number}", axis.extent // step)
+        inner = Axis(f"{axis.name}i{number}", step)
+        change = Substitution(
+            {axis.name: outer.var * step + inner.var}, {axis.name: (outer, inner)}
+        )
+        changed = change.grid(grid)
+        assert isinstance(changed, Grid)
+        grid = changed
+    return grid
+
+
+def _find_cut(grid: Grid) -> tuple[Axis, int] | None:
+    axes = {axis.name: axis for axis in _cuttable(grid)}
+    for at in index_exprs(grid_roots(grid)):
+        for name, step in _wishes(at):
+            axis = axes.get(name)
+            if axis is None or not isinstance(axis.extent, int):
+                continue
+            if 1 < step < axis.extent and axis.extent % step == 0:
+                return axis, step
+    return None
+
+
+def _wishes(at: int | Expr) -> Iterator[tuple[str, int]]:
+    """(axis, c) for every `k*axis // (k*c)` or `% (k*c)` inside an index."""
+    if not isinstance(at, Expr):
+        return
+    for atom in at.atoms():
+        if not isinstance(atom, OpAtom) or atom.op not in ("floordiv", "mod"):
+            continue
+        yield from _wishes(atom.a)
+        if isinstance(atom.b, int) and isinstance(atom.a, Expr):
+            for monomial, factor in atom.a.terms:
+                single = len(monomial) == 1 and isinstance(monomial[0], VarAtom)
+                if single and factor > 0 and atom.b % factor == 0:
+                    yield monomial[0].name, atom.b // factor  # type: ignore[union-attr]
+
+
+def _cuttable(grid: Grid) -> Iterable[Axis]:
+    """Axes that may become two: not those of scans and sorts, which are one by definition."""
+    yield from grid.axes
+    yield from _of_statements(grid.body)
+
+
+def _of_statements(body: tuple[Statement, ...]) -> Iterator[Axis]:
+    for statement in body:
+        if isinstance(statement, Map):
+            yield from statement.axes
+        elif isinstance(statement, Reduce):
+            yield from (*statement.axes, *statement.over)
+        elif isinstance(statement, Scan):
+            yield from statement.axes
+        elif isinstance(statement, Loop):
+            yield from _of_statements(statement.body)
+        else:
+            assert isinstance(statement, Sort)

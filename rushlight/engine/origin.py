@@ -1,0 +1,77 @@
+"""Which user line recorded a node.
+
+In: `note(node)` while recording. Out: `lines_of(node)`. Lines are kept when somebody will ask:
+DEBUG is at least 2, or an explanation runs (`STATE.on`); and always for nodes that may check an
+index, because an IndexError names its line. Nodes do not hold lines: equal nodes are one object,
+which several lines may have recorded.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from rushlight.base.config import config
+from rushlight.base.errors import user_line
+from rushlight.ir.node import Node
+
+INDEXING = frozenset(("gather", "scatter"))
+
+
+class _State:
+    """on: keep the line of every node. `wanted` counts explanations that run."""
+
+    on: bool
+    wanted: int = 0
+
+
+STATE = _State()
+_LINES: WeakKeyDictionary[Node, tuple[str, ...]] = WeakKeyDictionary()
+
+
+def refresh() -> None:
+    """Look at the settings again (done at every flush)."""
+    STATE.on = STATE.wanted > 0 or config.debug >= 2
+
+
+def note(node: Node) -> None:
+    """A node was recorded by the user line that is running, and with it what it is made of."""
+    if not STATE.on and not may_check_index(node):
+        return
+    line = user_line()
+    known = _LINES.get(node, ())
+    if not line or line in known:
+        return
+    _LINES[node] = (*known, line)
+    if STATE.on and not known:
+        _note_parts(node, line)
+
+
+def _note_parts(node: Node, line: str) -> None:
+    """Sources that nobody noted belong to the line too: a public function may record several."""
+    waiting = list(node.src)
+    while waiting:
+        part = waiting.pop()
+        if not part.leaf and part not in _LINES:
+            _LINES[part] = (line,)
+            waiting.extend(part.src)
+
+
+def may_check_index(node: Node) -> bool:
+    """Gathers and scatters, and composites of an integer operand (an embedding, a lookup)."""
+    if node.op is None or node.leaf:
+        return False
+    if node.op.kind in INDEXING:
+        return True
+    return (
+        node.op.kind == "composite"
+        and len(node.src) > 1
+        and any(source.shape and source.dtype.is_integral for source in node.src)
+    )
+
+
+def lines_of(node: Node) -> tuple[str, ...]:
+    """Every "file:line" that recorded the node, as far as they were kept; oldest first."""
+    return _LINES.get(node, ())
+
+
+refresh()

@@ -1,0 +1,114 @@
+"""Who listens right now: settings and open explanations, looked up at each compilation and flush.
+
+In: the settings DEBUG, DUMP, CHECK, and listeners that were added. Out: the trace of a compilation
+and runs kernel by kernel, or nothing: `is_watched()` is one test when nobody listens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rushlight.backends import find_backend
+from rushlight.base.config import config
+from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.target import Backend, Caps
+from rushlight.engine import origin
+from rushlight.engine.check import Checker
+from rushlight.engine.dump import DumpWriter
+from rushlight.engine.listen import CompileLog, KernelRun, Listener
+from rushlight.engine.report import DebugPrinter
+from rushlight.engine.timing import CallTimer
+
+if TYPE_CHECKING:
+    from rushlight.engine.programs import Program
+
+_ADDED: list[Listener] = []
+_FAMILIES: list[int] = [0]
+_NUMBERS = itertools.count(1)
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[int]:
+    """Add a listener. Inside, every program is compiled anew, so that it is heard; gives the
+    family under which those programs are kept."""
+    family = next(_NUMBERS)
+    with _LOCK:
+        _ADDED.append(listener)
+        _FAMILIES.append(family)
+        origin.STATE.wanted += 1
+    origin.refresh()
+    try:
+        yield family
+    finally:
+        with _LOCK:
+            _ADDED.remove(listener)
+            _FAMILIES.remove(family)
+            origin.STATE.wanted -= 1
+        origin.refresh()
+
+
+def program_family() -> int:
+    """Part of the key of programs: explained ones are kept apart from the others (0)."""
+    return _FAMILIES[-1]
+
+
+class _Quiet:
+    """token: of the settings that were found to ask for nothing."""
+
+    token = -1
+
+
+def is_watched() -> bool:
+    """Must runs be told kernel by kernel? Asked at every flush, so the usual answer is fast."""
+    if config.is_plain(_Quiet.token) and not origin.STATE.on:
+        return False
+    level = config.debug
+    origin.refresh()
+    if level == 0 and not _ADDED and config.is_plain(config.token()):
+        _Quiet.token = config.token()
+    return level > 0 or bool(_ADDED)
+
+
+def compile_trace(
+    number: int, backend: Backend, caps: Caps, sample: Callable[[], Any] | None
+) -> Trace:
+    """What a compilation tells to: SILENT when nobody listens."""
+    listeners: list[Listener] = list(_ADDED)
+    if config.debug >= 3:
+        listeners.append(DebugPrinter())
+    if config.dump:
+        listeners.append(DumpWriter(config.dump, config.only))
+    if config.check >= 2:
+        listeners.append(Checker())
+    return CompileLog(number, backend, caps, listeners, sample) if listeners else SILENT
+
+
+def run_watched(
+    program: Program, pointers: np.ndarray, values: np.ndarray, numbers: Sequence[Any]
+) -> int:
+    """Run a program kernel by kernel and tell the listeners; the status word."""
+    backend = find_backend(program.backend)
+    if program.timer is None:
+        caps = backend.find()
+        assert isinstance(caps, Caps)
+        program.timer = CallTimer(program.plan, backend, caps)
+    listeners = [*_ADDED, *([DebugPrinter()] if config.debug else [])]
+    env = dict(zip(program.template.names, values.tolist(), strict=True))
+    kernels, how = program.plan.meta["kernels"], program.plan.meta["how"]
+    program.plan.meta["how"] = ["cached"] * len(how)
+
+    def done(number: int, seconds: float) -> None:
+        info = kernels[number]
+        shape, cost = info.shape_text(env), info.cost(env)
+        heard = KernelRun(info, f"cpu:{program.backend}", shape, seconds, cost, how[number])
+        for listener in listeners:
+            listener.run(heard)
+
+    return program.timer.run(pointers, values, numbers, done, repeat=bool(_ADDED))
