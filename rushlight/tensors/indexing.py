@@ -81,6 +81,9 @@ class _Plan:
         shape = tuple(self.shape)
         if shape != length:
             steps = (*steps, reshape_step(shape))
+        if 0 in length and steps:
+            inner = (ops.slice_, ((0,) * len(start), length, step), length, None)
+            steps = (inner, *steps[1:])
         offset = source.storage_offset()
         offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
         label = "SliceBackward0"
