@@ -105,7 +105,9 @@ def test_saved_value_changed_in_place_is_an_error_that_names_it():
     h = w * 2
     loss = (h * h).sum()
     h.add_(1)
-    with pytest.raises(RuntimeError, match=r"\[torch.DoubleTensor \[2\]\], which is output 0 of Add"):
+    with pytest.raises(
+        RuntimeError, match=r"\[torch.DoubleTensor \[2\]\], which is output 0 of Add"
+    ):
         loss.backward()
     with torch.no_grad():
         loss = (w * w).sum()
