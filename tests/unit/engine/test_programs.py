@@ -79,9 +79,11 @@ def test_sizes_that_were_equal_by_chance_are_told_apart() -> None:
     assert t.match(np.array([6, 6])).tolist() == [6, 6]
 
 
-def test_offsets_are_variables_from_the_first_sample() -> None:
-    t = template([[3, 0, 4]], {1})
-    assert t.match(np.array([3, 99, 4])).tolist() == [99]
+def test_offsets_that_vary_are_variables_of_their_own() -> None:
+    """Also when they equal a size, or each other, in all samples."""
+    t = template([[3, 3, 4, 4], [5, 5, 6, 6]], {1, 2})
+    assert t.names == ("s0", "o1", "o2", "s3")
+    assert t.match(np.array([3, 99, 7, 4])).tolist() == [3, 99, 7, 4]
 
 
 # programs --------------------------------------------------------------------------------------------
@@ -93,11 +95,14 @@ def test_the_same_recording_is_compiled_once(engine: Engine) -> None:
     assert engine.programs.compiled == 1
 
 
-def test_offsets_and_numbers_never_recompile(engine: Engine) -> None:
+def test_numbers_never_recompile_and_offsets_once(engine: Engine) -> None:
     for start in range(6):
         x = O.slice_(floats(20), (start,), (8,), (1,))
         engine.check(O.mul(x, scalar_node(0.1 * start, float32)))
-    assert engine.programs.compiled == 1
+        if start == 0:
+            engine.check(O.mul(x, scalar_node(7.5, float32)))
+            assert engine.programs.compiled == 1
+    assert engine.programs.compiled == 2
 
 
 def test_a_size_that_varies_is_compiled_twice_at_most(engine: Engine) -> None:
