@@ -181,6 +181,7 @@ class Config:
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
+        self._reloads = 0
         self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
             "overrides", default=NO_OVERRIDES
         )
@@ -223,6 +224,16 @@ class Config:
     def reload(self) -> None:
         """Forget what was read, so that a changed environment is seen."""
         self._values.clear()
+        self._reloads += 1
+
+    def token(self) -> int:
+        """Stands for the values outside of every override, until they are read anew."""
+        return self._reloads
+
+    def is_plain(self, token: int) -> bool:
+        """No override here, and nothing was read anew since `token()`: a cheap test for what is
+        asked very often."""
+        return self._reloads == token and self._overrides.get() is NO_OVERRIDES
 
     def as_dict(self) -> dict[str, Value]:
         return {setting.field: getattr(self, setting.field) for setting in SETTINGS}

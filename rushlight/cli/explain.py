@@ -1,12 +1,14 @@
-"""`rushlight explain script.py:LINE [options of the script]`: what a line of a program became."""
+"""`rushlight explain script.py:LINE [options of the script]`: what a line of a program became.
+
+The engine is imported by name when the command runs: the other commands do without it.
+"""
 
 import argparse
+import importlib
 import runpy
 import sys
 from pathlib import Path
-
-from rushlight.engine.explain import Explanation, explained
-from rushlight.engine.explain_html import page
+from typing import Any
 
 NAME = "explain"
 HELP = "run a script and show what one of its lines became: ops, kernels, why, source, times"
@@ -27,8 +29,9 @@ def split_place(place: str) -> tuple[str, str]:
     return (path, place) if colon and line.isdigit() else (place, "")
 
 
-def run_script(path: str, args: list[str]) -> tuple[Explanation, int]:
+def run_script(path: str, args: list[str]) -> tuple[Any, int]:
     """Run a script as its own main program; what was seen and its exit status."""
+    explained = importlib.import_module("rushlight.engine.explain").explained
     before, status = (sys.argv, sys.path[:]), 0
     sys.argv = [path, *args]
     sys.path.insert(0, str(Path(path).resolve().parent))
@@ -50,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     seen, status = run_script(path, args.script_args)
     if args.html:
+        page = importlib.import_module("rushlight.engine.explain_html").page
         Path(args.html).write_text(page(seen, line), encoding="utf-8")
         print(f"wrote {args.html}")
     else:

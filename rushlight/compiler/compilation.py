@@ -1,8 +1,7 @@
-"""What a compilation starts from and the state that its passes change.
+"""What a compilation starts from, and the state that passes make of it.
 
 In: a `Graph` of the engine. Out: `Compilation`, whose fields the passes fill one after another.
-Always true: a pass replaces fields and changes nothing that they refer to, so a shallow copy of
-the state is what it was before a pass.
+Always true: a pass gives a new state, in which it replaced fields; the old one stays as it was.
 """
 
 from __future__ import annotations
@@ -73,9 +72,9 @@ class Sites:
         return list(self._numbers)
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Compilation:
-    """The state of a compilation: every pass fills or replaces fields.
+    """The state of a compilation.
 
     roots      the graph, decomposed by and by
     came_from  node of the decomposed graph -> the recorded node that it is part of
@@ -112,14 +111,3 @@ class Compilation:
     def require_points(self) -> Points:
         assert self.points is not None, "the pass choose_points has not run"
         return self.points
-
-
-@dataclass(frozen=True)
-class Pass:
-    """A named step. `kind`: the part of the state that it makes: "graph", "points", "groups",
-    "tiles", "code" or "plan". `verify`, with CHECK=1, raises when the result is not well formed."""
-
-    name: str
-    kind: str
-    run: Callable[[Compilation], None]
-    verify: Callable[[Compilation], None] | None = None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.ir.node import Node
+from rushlight.ir.passes import Pass
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Trace:
     def before(self, state: Any) -> None:
         """A compilation starts (see compiler/compilation.py for `state`)."""
 
-    def after(self, name: str, kind: str, before: Any, state: Any) -> None:
-        """A pass has run: the state before and after it. `kind` says which part it works on."""
+    def after(self, step: Pass, number: int, before: Any, state: Any) -> None:
+        """Pass `number` (from 1) has run: the state before and after it."""
 
 
 SILENT = Trace()

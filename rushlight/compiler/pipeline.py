@@ -1,22 +1,22 @@
 """THE TABLE OF CONTENTS of the compiler: from a recorded graph to a plan of kernels.
 
-`PASSES` below is the ordered list; each pass fills or replaces fields of the `Compilation`. A
-trace (compiler/decisions.py) sees the state before and after each pass, which is how DEBUG, DUMP
-and CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
+`PASSES` below is the ordered list; each pass makes a new `Compilation`. A trace
+(compiler/decisions.py) sees the state before and after each pass, which is how DEBUG, DUMP and
+CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import replace
 
-from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Pass
+from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.group import group_points
 from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
+from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
@@ -24,6 +24,7 @@ from rushlight.compiler.steps import make_steps
 from rushlight.compiler.target import Plan
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir.node import Node, make_node, topological
+from rushlight.ir.passes import Pass, Pipeline
 from rushlight.ops import cast
 
 __all__ = ["Builder", "Graph", "NumberSlot", "PASSES", "compile_graph", "separate_roots"]
@@ -35,32 +36,38 @@ def compile_graph(
     """All passes, in order. `first`: the number of the first kernel, for its name."""
     state = Compilation(graph, build, trace, first, list(graph.roots))
     trace.before(state)
-    for step in PASSES:
-        before = copy(state)
-        step.run(state)
-        if verify and step.verify is not None:
-            step.verify(state)
-        trace.after(step.name, step.kind, before, state)
+    state = PIPELINE.run(state, verify=verify, after=None if trace is SILENT else trace.after)
     assert state.plan is not None
     return state.plan
 
 
-def _decompose(state: Compilation) -> None:
-    state.roots = decompose(state.roots, state.came_from)
+def _decompose(state: Compilation) -> Compilation:
+    came_from: dict[Node, Node] = {}
+    return replace(state, roots=decompose(state.roots, came_from), came_from=came_from)
 
 
-def _separate_roots(state: Compilation) -> None:
-    old, state.roots = state.roots, separate_roots(state.roots)
-    for before, after in zip(old, state.roots, strict=True):
-        state.came_from.setdefault(after, state.recorded(before))
+def _transpose_dots(state: Compilation) -> Compilation:
+    came_from: dict[Node, Node] = {}
+    roots = transpose_dots(state.roots, came_from)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    return replace(state, roots=roots, came_from=traced | state.came_from)
 
 
-def _choose_points(state: Compilation) -> None:
-    state.points = choose_points(state.roots, state.graph.hints)
+def _separate_roots(state: Compilation) -> Compilation:
+    roots = separate_roots(state.roots)
+    copies = {
+        new: state.recorded(old) for old, new in zip(state.roots, roots, strict=True) if new != old
+    }
+    return replace(state, roots=roots, came_from=copies | state.came_from)
+
+
+def _choose_points(state: Compilation) -> Compilation:
+    state = replace(state, points=choose_points(state.roots, state.graph.hints))
     if state.trace is not SILENT:
         for node in topological(state.roots):
             if not node.leaf:
                 state.trace.choose(Choice("point", _why_kept(node, state), node))
+    return state
 
 
 def _why_kept(node: Node, state: Compilation) -> Decision:
@@ -70,71 +77,88 @@ def _why_kept(node: Node, state: Compilation) -> Decision:
     return Decision("no", ("cheap_to_repeat" if len(points.users[node]) > 1 else "one_reader",))
 
 
-def _group_points(state: Compilation) -> None:
-    state.groups = group_points(state.require_points(), state.graph.hints, state.trace)
+def _group_points(state: Compilation) -> Compilation:
+    groups = group_points(state.require_points(), state.graph.hints, state.trace)
+    return replace(state, groups=groups)
 
 
-def _build_kernels(state: Compilation) -> None:
-    state.kernels = make_steps(state)
-    state.steps = state.kernels
+def _build_kernels(state: Compilation) -> Compilation:
+    state = replace(state, sites=Sites())
+    kernels = make_steps(state)
+    return replace(state, kernels=kernels, steps=kernels)
 
 
-def _expand_math(state: Compilation) -> None:
-    state.steps = [
+def _expand_math(state: Compilation) -> Compilation:
+    steps = [
         step if isinstance(step, HostStep) else replace(step, program=expand(step.program))
         for step in state.kernels
     ]
+    return replace(state, steps=steps)
 
 
-def _build(state: Compilation) -> None:
+def _build(state: Compilation) -> Compilation:
     programs = [None if isinstance(s, HostStep) else s.program for s in state.steps]
     built = iter(state.build([p for p in programs if p is not None]))
-    state.executables = [None if p is None else next(built) for p in programs]
+    return replace(state, executables=[None if p is None else next(built) for p in programs])
 
 
-def _assemble(state: Compilation) -> None:
+def _assemble(state: Compilation) -> Compilation:
     graph = state.graph
     checked = state.sites.nodes()
     texts = ("", *(graph.site_text(state.recorded(node)) for node in checked))
-    state.plan = assemble(
+    plan = assemble(
         state.steps, state.executables, graph.inputs, state.roots, graph.donated,
         graph.variables, texts,
     )  # fmt: skip
-    state.plan.meta["kernels"] = describe_kernels(state)
+    plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
-    state.plan.meta["checked"], state.plan.meta["inputs"] = tuple(checked), graph.inputs
+    plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    return replace(state, plan=plan)
 
 
 def _verify_graph(state: Compilation) -> None:
     verify_graph(state.roots, state.graph.hints)
 
 
-def _programs_are_well_formed(steps: Sequence[Step], expanded: bool) -> None:
+def _verify_kernels(state: Compilation) -> None:
+    _verify_programs(state.kernels, expanded=False)
+
+
+def _verify_steps(state: Compilation) -> None:
+    _verify_programs(state.steps, expanded=True)
+
+
+def _verify_programs(steps: Sequence[Step], expanded: bool) -> None:
     for step in steps:
         if not isinstance(step, HostStep):
             verify_program(step.program, expanded)
 
 
-PASSES: tuple[Pass, ...] = (
+PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
-    Pass("decompose", "graph", _decompose, _verify_graph),
+    Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
+    # a product that is read transposed is computed transposed
+    Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
-    Pass("separate_roots", "graph", _separate_roots, _verify_graph),
+    Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used
-    Pass("choose_points", "points", _choose_points),
+    Pass("choose_points", _choose_points, "points",
+         requires={"primitive", "own_roots"}, ensures={"points"}),
     # which points share a kernel
-    Pass("group_points", "groups", _group_points),
+    Pass("group_points", _group_points, "groups", requires={"points"}, ensures={"groups"}),
     # group -> tile program
-    Pass("build_kernels", "tiles", _build_kernels,
-         lambda state: _programs_are_well_formed(state.kernels, expanded=False)),
+    Pass("build_kernels", _build_kernels, "tiles",
+         requires={"groups"}, ensures={"tiles"}, verify=_verify_kernels),
     # math functions -> basic operations
-    Pass("expand_math", "tiles", _expand_math,
-         lambda state: _programs_are_well_formed(state.steps, expanded=True)),
+    Pass("expand_math", _expand_math, "tiles",
+         requires={"tiles"}, ensures={"basic"}, verify=_verify_steps),
     # tile programs -> executables (by the backend; equal programs are built once)
-    Pass("build", "code", _build),
+    Pass("build", _build, "code", requires={"basic"}, ensures={"executables"}),
     # numbered buffers, regions, memory taken over in place
-    Pass("assemble", "plan", _assemble),
+    Pass("assemble", _assemble, "plan", requires={"executables"}, ensures={"plan"}),
 )  # fmt: skip
+
+PIPELINE = Pipeline("compile", PASSES)
 
 
 def separate_roots(roots: Sequence[Node]) -> list[Node]:

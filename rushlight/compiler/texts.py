@@ -96,4 +96,3 @@ _SHOW: dict[str, Callable[[Compilation], dict[str, str]]] = {
     "tiles": _tiles,
     "plan": _plan,
 }
-

@@ -76,9 +76,7 @@ def _find_value(
     return ""
 
 
-def _as_given(
-    index: Node, value: int, size: int, at: tuple, held: dict[Node, np.ndarray]
-) -> int:
+def _as_given(index: Node, value: int, size: int, at: tuple, held: dict[Node, np.ndarray]) -> int:
     """The user's number: an index that had `size` added because it was negative."""
     while index.name in ("cast", "reshape") and index.src[0].shape == index.shape:
         index = index.src[0]

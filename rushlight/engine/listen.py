@@ -20,6 +20,7 @@ from rushlight.compiler.plan import HostStep
 from rushlight.compiler.target import Backend, Caps
 from rushlight.compiler.texts import state_text
 from rushlight.ir.node import Node
+from rushlight.ir.passes import Pass
 
 
 @dataclass(eq=False)
@@ -79,7 +80,6 @@ class CompileLog(Trace):
         self.number, self.backend, self.caps, self.sample = number, backend, caps, sample
         self.listeners = tuple(listeners)
         self.choices: list[Choice] = []
-        self._count = 0
 
     @property
     def name(self) -> str:
@@ -92,9 +92,8 @@ class CompileLog(Trace):
     def before(self, state: Compilation) -> None:
         self._tell(Stage(self, 0, "graph", "graph", None, state))
 
-    def after(self, name: str, kind: str, before: Compilation, state: Compilation) -> None:
-        self._count += 1
-        self._tell(Stage(self, self._count, name, kind, before, state))
+    def after(self, step: Pass, number: int, before: Compilation, state: Compilation) -> None:
+        self._tell(Stage(self, number, step.name, step.kind, before, state))
         if state.plan is not None:
             self.sample = None  # it holds the inputs
 

@@ -1,7 +1,7 @@
 """The setting ONLY: which kernels, passes and lines DEBUG and DUMP speak of.
 
-    ONLY=k12           one kernel           ONLY=pass:expand*    passes by pattern
-    ONLY=train.py:87   what this user line became
+ONLY=k12           one kernel           ONLY=pass:expand*    passes by pattern
+ONLY=train.py:87   what this user line became
 """
 
 from __future__ import annotations

@@ -62,8 +62,10 @@ def may_check_index(node: Node) -> bool:
         return False
     if node.op.kind in INDEXING:
         return True
-    return node.op.kind == "composite" and len(node.src) > 1 and any(
-        source.shape and source.dtype.is_integral for source in node.src
+    return (
+        node.op.kind == "composite"
+        and len(node.src) > 1
+        and any(source.shape and source.dtype.is_integral for source in node.src)
     )
 
 

@@ -59,10 +59,20 @@ def program_family() -> int:
     return _FAMILIES[-1]
 
 
+class _Quiet:
+    """token: of the settings that were found to ask for nothing."""
+
+    token = -1
+
+
 def is_watched() -> bool:
-    """Must runs be told kernel by kernel?"""
+    """Must runs be told kernel by kernel? Asked at every flush, so the usual answer is fast."""
+    if config.is_plain(_Quiet.token) and not origin.STATE.on:
+        return False
     level = config.debug
-    origin.STATE.on = level >= 2 or origin.STATE.wanted > 0
+    origin.refresh()
+    if level == 0 and not _ADDED and config.is_plain(config.token()):
+        _Quiet.token = config.token()
     return level > 0 or bool(_ADDED)
 
 

@@ -1,5 +1,7 @@
 """explain: what a line became, as text and as a page, from Python and from the command line."""
 
+import sys
+
 import pytest
 
 import rushlight as torch
@@ -65,7 +67,9 @@ def test_line_without_values_lists_those_that_have_some(script, capsys):
 
 def test_command_gives_an_overview_and_the_status_of_the_script(tmp_path, capsys):
     path = tmp_path / "fails.py"
-    path.write_text("import rushlight as torch\n(torch.ones(3) + 1).tolist()\nraise SystemExit(4)\n")
+    path.write_text(
+        "import rushlight as torch\n(torch.ones(3) + 1).tolist()\nraise SystemExit(4)\n"
+    )
     assert cli.main(["explain", str(path)]) == 4
     assert "Kernels (the fastest of the runs of each)" in capsys.readouterr().out
 
@@ -101,8 +105,6 @@ def test_explanation_holds_no_memory_of_the_program():
         x.tolist()
         buffer = x._value().buffer
         y = (x + 1).tolist()
-    import sys  # noqa: PLC0415
-
     del x
     assert y[0] == 3.0 and sys.getrefcount(buffer) == 2
     assert seen.kernels

@@ -1,4 +1,4 @@
-"""Kernels that update in place start from what the input held, also when nobody keeps the result."""
+"""A kernel that updates in place starts from what the input held, whoever reads its result."""
 
 import rushlight as torch
 
