@@ -79,6 +79,21 @@ def test_sizes_that_were_equal_by_chance_are_told_apart() -> None:
     assert t.match(np.array([6, 6])).tolist() == [6, 6]
 
 
+def test_products_are_no_variables() -> None:
+    t = template([[16, 2, 8, 6, 32], [27, 3, 9, 9, 54]])
+    assert t.names == ("s0", "s1")
+    s0, s1 = t.sizes([16, 2, 8, 6, 32])[1:3]
+    assert t.sizes([16, 2, 8, 6, 32]) == [s0 * s1, s0, s1, s0 * 3, s0 * s1 * 2]
+    assert t.match(np.array([20, 4, 5, 12, 40])).tolist() == [4, 5]
+    assert t.match(np.array([20, 4, 5, 13, 40])) is None
+
+
+def test_a_product_by_chance_is_told_apart() -> None:
+    samples = [[4, 8], [8, 16]]
+    assert template(samples).names == ("s0",)
+    assert template([*samples, [9, 17]]).names == ("s0", "s1")
+
+
 def test_offsets_that_vary_are_variables_of_their_own() -> None:
     """Also when they equal a size, or each other, in all samples."""
     t = template([[3, 3, 4, 4], [5, 5, 6, 6]], {1, 2})
@@ -147,6 +162,16 @@ def test_product_of_variables_is_found_in_the_shape_of_a_reshape(engine: Engine)
         x = O.reshape(floats(b, t, 16), (b * t, 16))
         engine.check(O.reshape(O.dot(x, floats(16, 24)), (b, t, 24)))
     assert engine.programs.compiled == 2
+
+
+def test_the_epilogue_of_a_contraction_stays_in_its_kernel_with_variable_sizes(
+    engine: Engine,
+) -> None:
+    for b, t in ((2, 8), (3, 9)):
+        x = O.dot(O.reshape(floats(b, t, 16), (b * t, 16)), floats(16, 24))
+        root = O.tanh(O.add(O.reshape(x, (b, t, 24)), floats(24)))
+        program, _ = engine.programs.find(record([root]), frozenset(), site_text)
+        assert len([call for region in program.plan.regions for call in region]) == 1
 
 
 def test_offsets_are_found_among_the_ints() -> None:
