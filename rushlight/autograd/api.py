@@ -117,8 +117,9 @@ def grad(
             for g, t in zip(found, inputs, strict=True)
         )
     if not allow_unused and any(g is None for g in found):
+        index = next(i for i, g in enumerate(found) if g is None)
         raise RuntimeError(
-            "One of the differentiated Tensors appears to not have been used in the graph. Set "
-            "allow_unused=True if this is the desired behavior."
+            f"The differentiated Tensor at index {index} appears to not have been used in the "
+            "graph. Set allow_unused=True if this is the desired behavior."
         )
     return tuple(found)

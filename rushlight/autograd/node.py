@@ -111,7 +111,7 @@ class Saved:
 
     __slots__ = ("holder", "counter", "version", "output_of", "packed", "unpack")
 
-    def __init__(self, node: Node, counter: Any, output_of: tuple | None) -> None:
+    def __init__(self, node: Node, counter: Any, output_of: Any) -> None:
         self.packed = self.unpack = None
         if STATE.pack_hooks:
             pack, self.unpack = STATE.pack_hooks[-1]
@@ -133,15 +133,17 @@ class Saved:
     def _modified(self) -> str:
         node = self.holder.node if self.holder is not None else TENSORS.value(self.packed)
         where = ""
-        if self.output_of is not None and self.output_of[0] is not None:
-            fn = self.output_of[0]()
-            where = f", which is output {self.output_of[1]} of {fn.name() if fn else '?'},"
+        owner = self.output_of() if self.output_of is not None else None
+        fn = owner if isinstance(owner, GradFn) or owner is None else owner.grad_fn
+        if fn is not None:
+            number = 0 if fn is owner else owner.output_nr  # type: ignore[union-attr]
+            where = f", which is output {number} of {fn.name().removesuffix('Backward0')},"
         return (
             "one of the variables needed for gradient computation has been modified by an inplace "
             f"operation: [{type_name(node)} {list(node.shape)}]{where} is at version "
             f"{self.counter.version}; expected version {self.version} instead. Hint: enable "
             "anomaly detection to find the operation that failed to compute its gradient, with "
-            "torch.autograd.set_detect_anomaly(True)."
+            "torch.autograd.set_detect_anomaly(True, check_nan=False)."
         )
 
 

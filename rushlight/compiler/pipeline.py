@@ -16,6 +16,7 @@ from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.group import group_points
 from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
+from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
@@ -43,6 +44,13 @@ def compile_graph(
 def _decompose(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
     return replace(state, roots=decompose(state.roots, came_from), came_from=came_from)
+
+
+def _transpose_dots(state: Compilation) -> Compilation:
+    came_from: dict[Node, Node] = {}
+    roots = transpose_dots(state.roots, came_from)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    return replace(state, roots=roots, came_from=traced | state.came_from)
 
 
 def _separate_roots(state: Compilation) -> Compilation:
@@ -129,6 +137,8 @@ def _verify_programs(steps: Sequence[Step], expanded: bool) -> None:
 PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
+    # a product that is read transposed is computed transposed
+    Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used

@@ -56,6 +56,10 @@ def assemble(
         table.add(node, BufferSpec(node.dtype, node.numel(), "input"))
     for node in roots:
         table.add(node, BufferSpec(node.dtype, node.numel(), "result"))
+    for step in steps:
+        for result, source in step.inplace if isinstance(step, Kernel) else ():
+            # An updated input that is not itself wanted stays where it is.
+            table.number.setdefault(result, table.number[source])
     calls = [_call(step, exe, table) for step, exe in zip(steps, executables, strict=True)]
     reads = [_reads(step, table) for step in steps]
     writes = [_writes(step, call, table) for step, call in zip(steps, calls, strict=True)]
@@ -128,16 +132,18 @@ def _regions(reads: list[set[int]], writes: list[set[int]], inputs: int) -> list
     """
     writer: dict[int, int] = {}
     level: list[int] = []
+    waits: list[bool] = []
     readers: dict[int, list[int]] = {}
     for step, (read, write) in enumerate(zip(reads, writes, strict=True)):
         sources = {writer[buffer] for buffer in read if buffer in writer}
         level.append(1 + max((level[source] for source in sources), default=-1))
+        waits.append(not sources and all(buffer < inputs for buffer in read))
         for source in sources:
             readers.setdefault(source, []).append(step)
         for buffer in write:
             writer[buffer] = step
     for step in reversed(range(len(level))):
-        if step in readers and all(buffer < inputs for buffer in reads[step]):
+        if step in readers and waits[step]:
             level[step] = min(level[reader] for reader in readers[step]) - 1
     regions: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
     for step, number in enumerate(level):

@@ -31,6 +31,7 @@ from rushlight.ops import (  # noqa: F401
     random,
     reduce,
     reductions,
+    resize,
     select,
     shape,
     softmaxes,

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, OpDef, Value
+from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dim, OpDef, Value
+from rushlight.ir.symint import floordiv
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
 from rushlight.ops.binary import gt, le, logical_and, lt, maximum, minimum
-from rushlight.ops.build import like
+from rushlight.ops.build import like, slice_dim
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import common_dtype
@@ -317,4 +318,39 @@ prelu_weighted = composite(
     lambda x, weight: np.where(x > 0, x, x * weight),
     prelu_grad,
     samples=samples.binary(),
+)
+
+
+def glu_decompose(input: Any, dim: int = -1) -> Any:  # noqa: A002
+    half = floordiv(input.shape[dim], 2)
+    gate = slice_dim(input, input.shape, dim, half, half)
+    return slice_dim(input, input.shape, dim, 0, half) * sigmoid(gate)
+
+
+def glu_shape(call: Call) -> tuple:
+    shape, dim = call["input"].shape, call["dim"]
+    if not shape:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if isinstance(shape[dim], int) and shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size {shape[dim]}"
+        )
+    return (*shape[:dim], floordiv(shape[dim], 2), *shape[dim + 1 :])
+
+
+def glu_reference(x: np.ndarray, dim: int) -> np.ndarray:
+    a, b = np.split(x, 2, dim)
+    return a * ref.sigmoid(b)
+
+
+glu = composite(
+    "glu",
+    "The first half along dim times the sigmoid of the second.",
+    (Arg("input"), Dim("dim", -1)),
+    glu_decompose,
+    glu_reference,
+    shape=glu_shape,
+    torch=names("glu"),
+    samples=lambda rng: [Sample((array(rng, 3, 4),), {"dim": d}) for d in (-1,)],
+    error_samples=(ErrorSample((np.ones(3),), {}, RuntimeError, "must be even"),),
 )

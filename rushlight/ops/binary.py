@@ -143,6 +143,22 @@ def scalar_copysign(x: s.E, y: s.E) -> s.E:
     return s.bitcast(s.bit_or(size, s.bit_and(s.bitcast(y, whole), sign_bit)), x.dtype)
 
 
+def scalar_nextafter(x: s.E, y: s.E) -> s.E:
+    """One step of the bits as a whole number: away from 0 when y is further out."""
+    whole, top = (int32, -(2**31)) if x.dtype is float32 else (int64, -(2**63))
+    bits, zero = s.bitcast(x, whole), s.const(0, x.dtype)
+    outward = _same(s.lt(x, y), s.gt(x, zero))
+    moved = s.add(bits, s.select(outward, s.const(1, whole), s.const(-1, whole)))
+    tiny = s.bit_or(s.bit_and(s.bitcast(y, whole), s.const(top, whole)), s.const(1, whole))
+    moved = s.bitcast(s.select(s.eq(x, zero), tiny, moved), x.dtype)
+    wrong = s.bit_or(s.is_nan(x), s.is_nan(y))
+    return s.select(wrong, s.add(x, y), s.select(s.eq(x, y), y, moved))
+
+
+def _same(x: s.E, y: s.E) -> s.E:
+    return s.bit_not(s.bit_xor(x, y))
+
+
 def _compare(name: str) -> Callable[[s.E, s.E], s.E]:
     """Comparison; on bool by logic, with False < True."""
     build = getattr(s, name)
@@ -257,6 +273,9 @@ atan2 = _binary("atan2", "The angle of the point (y, x).", "atan2", np.arctan2,
 copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.copysign,
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
+nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
+                    np.nextafter, NotDifferentiable("a step of the bits has no slope"),
+                    dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True)
 ne = _binary("ne", "True where different (NaN too).", _compare("ne"), np.not_equal, STEP,

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Call
-from rushlight.ops.binary import add, mul
-from rushlight.ops.build import expand_to, reshape_to, sum_to_shape, swap_last
+from rushlight.ir.opdef import Arg, Call, Value
+from rushlight.ops.binary import add, eq, mul
+from rushlight.ops.build import expand_to, like, reshape_to, sum_to_shape, swap_last
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
@@ -22,6 +22,7 @@ from rushlight.ops.movement import permute, reshape
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, broadcast_shapes, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
+from rushlight.ops.select import where
 
 
 def _folded(lead: Sequence[Any]) -> Any:
@@ -273,3 +274,38 @@ outer = composite(
     torch=("torch.outer", "Tensor.outer"),
     samples=lambda rng: [Sample((array(rng, 3), array(rng, 4)))],
 )
+
+
+def addmm_decompose(input: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:  # noqa: A002
+    """With beta 0 the input does not count, NaN or not."""
+    beta, alpha = like(beta, input.dtype), like(alpha, input.dtype)
+    product = matmul_decompose(a, b) * alpha
+    return add(product, where(eq(beta, 0), 0, input * beta))
+
+
+def addmm_shape(call: Call) -> Shape:
+    shape = _matmul_shape(call["a"].shape, call["b"].shape)
+    broadcast_shapes(call["input"].shape, shape)
+    return shape
+
+
+def _added(name: str, doc: str, shapes: tuple) -> Any:
+    """addmm, addmv, baddbmm."""
+    return composite(
+        name,
+        doc,
+        (Arg("input"), Arg("a"), Arg("b"), Value("beta", 1), Value("alpha", 1)),
+        addmm_decompose,
+        lambda x, a, b, beta, alpha: beta * x + alpha * np.matmul(a, b),
+        shape=addmm_shape,
+        dtype=lambda call: call["input"].dtype,
+        torch=(f"torch.{name}", f"Tensor.{name}", f"Tensor.{name}_"),
+        check=check_matmul,
+        samples=lambda rng: [Sample((*(array(rng, *s) for s in shapes), 0.5, 2.0))],
+    )
+
+
+addmm = _added("addmm", "beta * input + alpha * (a @ b).", ((3, 2), (3, 4), (4, 2)))
+addmv = _added("addmv", "beta * input + alpha * (a @ b), b a vector.", ((3,), (3, 4), (4,)))
+baddbmm = _added("baddbmm", "beta * input + alpha * (a @ b), batches.",
+                 ((2, 3, 2), (2, 3, 4), (2, 4, 2)))  # fmt: skip

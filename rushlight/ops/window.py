@@ -42,36 +42,40 @@ UNROLL = 16
 
 
 def unfold_grad(g: Any, dim: int, size: Any, step: int, dilation: int, meta: Meta) -> tuple:
-    """Element k of window w came from w*step + k*dilation. Many windows may share an element."""
-    shape, dtype = meta.shape("x"), meta.out_dtype
-    ndim, length, windows = len(shape), shape[dim], meta.out_shape[dim]
+    return (fold_windows(g, dim, meta.shape("x")[dim], step, dilation),)
+
+
+def fold_windows(g: Any, dim: int, length: Any, step: int, dilation: int) -> Any:
+    """Add the elements of windows up where they came from: element k of window w from
+    w*step + k*dilation. g has the windows along dim and their elements last."""
+    *shape, size = g.shape
+    ndim, windows = len(shape), shape[dim]
+    shape[dim] = length
     if step == size and dilation == 1:
         joined = permute(g, (*range(dim + 1), ndim, *range(dim + 1, ndim)))
-        flat = reshape(joined, replace_dim(shape, dim, windows * size))
-        return (pad_dim(flat, ndim, dim, 0, length - windows * size, 0, dtype),)
+        flat = reshape(joined, replace_dim(tuple(shape), dim, windows * size))
+        return pad_dim(flat, ndim, dim, 0, length - windows * size, 0, g.dtype)
     if is_static(size) and size <= UNROLL:
-        return (_add_windows(g, dim, (size, step, dilation), meta),)
+        return _add_taps(g, dim, length, step, dilation)
     first = permute(g, (dim, ndim, *(i for i in range(ndim) if i != dim)))
     at = iota_along(2, 0, windows) * step + iota_along(2, 1, size) * dilation
     front = (length, *(s for i, s in enumerate(shape) if i != dim))
-    total = late.scatter_nd(zeros(front, dtype), first, [at], kind="sum")
-    return (permute(total, (*range(1, dim + 1), 0, *range(dim + 1, ndim))),)
+    total = late.scatter_nd(zeros(front, g.dtype), first, [at], kind="sum")
+    return permute(total, (*range(1, dim + 1), 0, *range(dim + 1, ndim)))
 
 
-def _add_windows(g: Any, dim: int, window: tuple[int, int, int], meta: Meta) -> Any:
+def _add_taps(g: Any, dim: int, length: Any, step: int, dilation: int) -> Any:
     """Sum over k of the windows' k-th elements, spread out by `step` and moved by k*dilation."""
-    size, step, dilation = window
-    shape, spread = meta.shape("x"), meta.out_shape
-    ndim = len(shape)
-    stretched = (spread[dim] - 1) * step + 1
+    ndim = g.ndim - 1
+    stretched = (g.shape[dim] - 1) * step + 1
     inside = tuple(step - 1 if i == dim else 0 for i in range(ndim))
     total = None
-    for k in range(size):
-        part = reshape(slice_dim(g, spread, ndim, k, 1), spread[:-1])
+    for k in range(g.shape[-1]):
+        part = reshape(slice_dim(g, g.shape, ndim, k, 1), g.shape[:-1])
         low = tuple(k * dilation if i == dim else 0 for i in range(ndim))
-        after = shape[dim] - stretched - k * dilation
+        after = length - stretched - k * dilation
         high = tuple(after if i == dim else 0 for i in range(ndim))
-        part = pad(part, const_node(0, meta.out_dtype), low, high, inside)
+        part = pad(part, const_node(0, g.dtype), low, high, inside)
         total = part if total is None else total + part
     return total
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import RecordFn, Saved
+from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
@@ -56,6 +56,7 @@ class Plan:
         self.reads_out = "out" in record.reads
         self.label = label_of(record.name)
         self.promotes = record.promote != "none" and record.kind in ("elementwise", "composite")
+        self.widens = record.name in ("add", "sub", "mul", "div")
         if record.name in KEEP_DTYPES:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
@@ -92,6 +93,12 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+INFERENCE_SAVED = (
+    "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+    "inference mode in computation tracked by autograd. To work around this, you can make a clone "
+    "to get a normal tensor and use it in autograd, or use `torch.no_grad()` instead of "
+    "`torch.inference_mode()`."
+)
 # Class targets are whole numbers beside a float input.
 KEEP_DTYPES = frozenset(("cross_entropy", "nll_loss"))
 # Operands that keep their own dtype beside the promoted ones.
@@ -121,6 +128,8 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         src = _nodes_apart(record, plan, operands, owners)
     else:
         dtype = common_dtype(record, operands) if plan.promotes else None
+        if plan.widens and dtype is not dtype.compute and float in map(type, operands):  # type: ignore[union-attr]
+            return _in_float32(record, operands, dtype, label or plan.label)
         src = [
             _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
             else arg._value() if dtype is None or arg._dtype is dtype
@@ -147,6 +156,12 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         EAGER.wanted = False
         flush((node,))
     return out
+
+
+def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
+    """bfloat16 or float16 with a Python float: the float is not rounded first (PyTorch's rule)."""
+    wide = [apply(ops.cast, (a, float32)) if isinstance(a, Tensor) else a for a in operands]
+    return apply(ops.cast, (apply(record, tuple(wide)), dtype), label=label)
 
 
 def _nodes_apart(
@@ -336,12 +351,14 @@ def _track(
         if name in reads:
             arg = operands[i] if i < len(operands) else None
             if isinstance(arg, Tensor):
+                if arg._storage.inference and not STATE.inference:
+                    raise RuntimeError(INFERENCE_SAVED)
                 fn.saved[i] = Saved(src[i], arg._counter, arg._output_of())
             else:
                 fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
     if plan.reads_out:
-        fn.saved_out = Saved(out._storage.node, out._counter, out._output_of())
+        fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 
 def likes_of(tensor: Tensor) -> tuple:

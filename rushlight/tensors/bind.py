@@ -12,8 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.base.dtypes import bool_
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.tensors.apply import apply, plan_of
+from rushlight.tensors.functions_math import check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
 from rushlight.tensors.tensor import Tensor
 
@@ -53,16 +55,18 @@ def make_function(record: OpDef, name: str) -> Callable:
         if kwargs:
             kwargs = renamed(kwargs, names)
         if args and args[0].__class__ is not Tensor:
-            _check_first(name, args[0])
+            _check_first(name, args[0], record)
         result = apply(record, args, kwargs)
         return result if out is None else write_out(out, result)
 
     return _named(function, name, record.doc)
 
 
-def _check_first(name: str, value: Any) -> None:
-    if isinstance(value, Tensor | list | tuple):
+def _check_first(name: str, value: Any, record: OpDef) -> None:
+    if isinstance(value, Tensor) or (record.params and record.params[0].variadic):
         return
+    if isinstance(value, int | float) and len(record.params) > 1:
+        return  # maximum(2, x) and the like: the other operand is checked by promotion
     raise TypeError(
         f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
     )
@@ -114,6 +118,28 @@ def bind_records() -> tuple[dict[str, Callable], dict[str, Callable]]:
 ACCEPTED = (Tensor, int, float)
 
 
+def _checked(record: OpDef, check: Callable) -> tuple[Callable, Callable, Callable]:
+    """The operators of a record, with a check of the operands before."""
+    plain = _binary(record)
+
+    def forward(self: Tensor, other: Any) -> Any:
+        check(self, other)
+        return plain[0](self, other)
+
+    def backward(self: Tensor, other: Any) -> Any:
+        if isinstance(other, Tensor):
+            check(other, self)
+        elif record is ops.sub:
+            check(self, other)
+        return plain[1](self, other)
+
+    def in_place(self: Tensor, other: Any) -> Any:
+        check(self, other)
+        return plain[2](self, other)
+
+    return forward, backward, in_place
+
+
 def _binary(record: OpDef) -> tuple[Callable, Callable, Callable]:
     def forward(self: Tensor, other: Any) -> Any:
         if not isinstance(other, ACCEPTED) and not _is_number(other):
@@ -151,7 +177,9 @@ def bind_operators() -> None:
     for operator, name in ARITHMETIC.items():
         if name not in records:
             continue
-        forward, backward, in_place = _binary(records[name])
+        check = {"sub": check_subtract, "pow": check_power}.get(name)
+        found = _binary(records[name]) if check is None else _checked(records[name], check)
+        forward, backward, in_place = found
         setattr(Tensor, f"__{operator}__", forward)
         setattr(Tensor, f"__r{operator}__", backward)
         setattr(Tensor, f"__i{operator}__", in_place)
@@ -159,11 +187,20 @@ def bind_operators() -> None:
         setattr(Tensor, f"__{name}__", _binary(records[name])[0])
     Tensor.__eq__ = _equality(records["eq"])  # type: ignore[method-assign]
     Tensor.__ne__ = _equality(records["ne"])  # type: ignore[method-assign]
-    Tensor.__neg__ = functools.partialmethod(_unary, ops.neg)  # type: ignore[attr-defined]
+    Tensor.__neg__ = negate  # type: ignore[attr-defined]
     Tensor.__abs__ = functools.partialmethod(_unary, ops.abs_)  # type: ignore[attr-defined]
     Tensor.__invert__ = functools.partialmethod(_unary, ops.bitwise_not)  # type: ignore[attr-defined]
     Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
     Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
+
+
+def negate(self: Tensor) -> Tensor:
+    if self._dtype is bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+    return apply(ops.neg, (self,))
 
 
 def _unary(self: Tensor, record: OpDef) -> Tensor:

@@ -4,6 +4,7 @@ graphs (nothing is written until a flush); the values of lists and arrays are co
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
 from rushlight.tensors.apply import Defaults, apply, result_type
-from rushlight.tensors.functions_view import expand, permute, reshape, transpose
+from rushlight.tensors.functions_view import expand, permute, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
@@ -51,9 +52,12 @@ LEGACY.strided = strided
 
 def made(
     node: Node, requires_grad: bool = False, device: Any = None, layout: Any = None,
-    pin_memory: bool = False, out: Tensor | None = None, memory_format: Any = None,
+    pin_memory: bool = False, out: Tensor | None = None, memory_format: Any = None, **unknown: Any,
 ) -> Tensor:  # fmt: skip
     """Finish a creation function: common keyword arguments are checked here."""
+    if unknown:
+        caller = sys._getframe(1).f_code.co_name
+        raise TypeError(f"{caller}() got an unexpected keyword argument '{next(iter(unknown))}'")
     require_cpu(device)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
@@ -80,7 +84,9 @@ def number_node(value: Any, dtype: DType) -> Node:
     if dtype.kind != "bool" and isinstance(value, int):
         low, high = _range(dtype)
         if not low <= value <= high:
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+            raise RuntimeError(
+                f"value cannot be converted to type {dtype.name}_t without overflow"
+            )
     return scalar_node(bool(value) if dtype is bool_ else int(value), dtype)
 
 
@@ -90,7 +96,7 @@ def _range(dtype: DType) -> tuple[int, int]:
 
 
 def zeros(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = _size(size, options, "zeros")
     return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
@@ -99,7 +105,10 @@ def ones(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
     return made(filled(shape, const_node(1, dtype or _out_dtype(options))), **options)
 
 
-empty = zeros
+def empty(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
+    """Zeros: memory is never shown uninitialized."""
+    shape = _size(size, options)
+    return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
 def _out_dtype(options: dict) -> DType:
@@ -107,12 +116,14 @@ def _out_dtype(options: dict) -> DType:
     return Defaults.dtype if out is None else out._dtype
 
 
-def _size(size: tuple, options: dict) -> tuple[int, ...]:
+def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
     if not size and "size" in options:
         size = (options.pop("size"),)
     shape = parse_size(size)
-    for position, value in enumerate(shape):
+    for value in shape:
         if value < 0:
+            if name == "zeros":
+                raise RuntimeError("zeros: Dimension size must be non-negative.")
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {value}: {list(shape)}"
             )
@@ -256,6 +267,8 @@ def tensor(
     """A copy of the data, without history."""
     require_cpu(device)
     result = tensor_of(data, dtype)
+    if requires_grad and result._dtype.kind != "float":
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
 
 
@@ -309,7 +322,7 @@ def _array_of(data: Any) -> tuple[np.ndarray, DType]:
     except OverflowError:
         array = np.array(flat, object)
     if array.dtype == object or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
-        raise RuntimeError("Overflow when unpacking long long")
+        raise ValueError("Overflow when unpacking long long")
     dtype = _list_dtype(kinds, array)
     return array.reshape(shape), dtype
 
@@ -472,7 +485,6 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
         own = tuple(shape[i] if d == i else 1 for d in range(len(shape)))
         grids.append(expand(reshape(t, own), shape))
     if swap:
-        grids = [transpose(g, 0, 1) for g in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

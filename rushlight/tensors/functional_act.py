@@ -17,9 +17,10 @@ from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import one_hot
 from rushlight.tensors.functions_view import chunk, reshape, transpose
+from rushlight.tensors.indexing import check_index
 from rushlight.tensors.inplace import NAMES, check_inplace, store
 from rushlight.tensors.random import uniform_node
-from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
 
 
 def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Callable:
@@ -171,8 +172,13 @@ feature_dropout = dropout2d
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input @ weight.T + bias."""
     if input._dtype is not weight._dtype:
+        if bias is None:
+            raise RuntimeError(
+                "expected m1 and m2 to have the same dtype, but got: "
+                f"{_cpp_name(input._dtype)} != {_cpp_name(weight._dtype)}"
+            )
         raise RuntimeError(
-            f"mat1 and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "
+            f"self and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "
             f"{NAMES[weight._dtype.name]}"
         )
     label = "ViewBackward0" if input.dim() > 2 else "AddmmBackward0" if bias is not None else "MmBackward0"
@@ -203,6 +209,7 @@ def embedding(
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise AssertionError("Padding_idx must be within num_embeddings")
     skip = -1 if padding_idx is None else padding_idx % rows
+    check_index(input, rows, "index out of range in self", IndexError)
     index = input if input._dtype is int64 else input.to(int64)
     return apply(ops.embedding, (weight, index, skip))
 

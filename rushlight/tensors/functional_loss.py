@@ -8,6 +8,7 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_act import cosine_similarity, pairwise_distance
 from rushlight.tensors.functions_math import clamp
+from rushlight.tensors.indexing import check_index
 from rushlight.tensors.tensor import Tensor
 
 
@@ -77,10 +78,18 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
     how = _reduction(reduction, size_average, reduce)
+    _check_target(input, target, ignore_index)
     return apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",
     )  # fmt: skip
+
+
+def _check_target(input: Tensor, target: Tensor, ignore_index: int) -> None:
+    if target._dtype.kind != "float" and input.dim():
+        classes = input._shape[1 if input.dim() > 1 else 0]
+        check_index(target, classes, "Target {bad} is out of bounds.", IndexError,
+                    ignored=ignore_index)  # fmt: skip
 
 
 def nll_loss(
@@ -88,6 +97,7 @@ def nll_loss(
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     how = _reduction(reduction, size_average, reduce)
+    _check_target(input, target, ignore_index)
     return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
 
 

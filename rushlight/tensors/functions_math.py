@@ -20,22 +20,43 @@ def _finish(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else write_out(out, result)
 
 
+ACCEPTED = (Tensor, int, float)
+
+
 def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else tensor_of(value)
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    if not isinstance(input, ACCEPTED):
+        raise TypeError(
+            f"add(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
+        )
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
     return _finish(apply(ops.add, (_or_tensor(input, other), other)), out)
 
 
+def check_subtract(a: Any, b: Any) -> None:
+    bools = [isinstance(v, Tensor) and v._dtype is bool_ for v in (a, b)]
+    if bools[0] and bools[1]:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
+            "`logical_xor()` operator instead."
+        )
+    if bools[0] or bools[1]:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying "
+            "to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def check_power(base: Any, exponent: Any) -> None:
+    if exponent.__class__ is int and exponent < 0 and base._dtype.is_integral:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    for value in (input, other):
-        if isinstance(value, Tensor) and value._dtype is bool_:
-            raise RuntimeError(
-                "Subtraction, the `-` operator, with a bool tensor is not supported. If you are "
-                "trying to invert a mask, use the `~` or `logical_not()` operator instead."
-            )
+    check_subtract(input, other)
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
     return _finish(apply(ops.sub, (_or_tensor(input, other), other)), out)
 
@@ -81,9 +102,8 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 
 
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
-    whole = isinstance(exponent, int) and not isinstance(exponent, bool)
-    if whole and exponent < 0 and isinstance(input, Tensor) and input._dtype.is_integral:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if isinstance(input, Tensor):
+        check_power(input, exponent)
     return _finish(apply(ops.pow_, (_or_tensor(input, exponent), exponent)), out)
 
 

@@ -16,7 +16,7 @@ from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, tensor_of
 from rushlight.tensors.functions_view import expand, narrow, reshape, squeeze, unsqueeze
-from rushlight.tensors.indexing import getitem, put
+from rushlight.tensors.indexing import check_index, getitem, put
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
@@ -71,6 +71,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
     if index._dtype not in (int64, int32):
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
+    _check_range(input, dim, index)
     result = apply(ops.gather, (input, dim, index))
     return result if out is None else write_out(out, result)
 
@@ -82,6 +83,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
         given = expand(tensor_of(given, input._dtype), index._shape)
     if index._dtype is not int64:
         raise RuntimeError("scatter(): Expected dtype int64 for index")
+    _check_range(input, dim, index)
     if given._dtype is not input._dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     if reduce is not None:
@@ -92,13 +94,23 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     return apply(ops.scatter, (input, dim, index, given))
 
 
+def _check_range(input: Tensor, dim: int, index: Tensor) -> None:
+    if input.dim():
+        dim = wrap_dim(dim, input.dim())
+        size = input._shape[dim]
+        text = f"index {{bad}} is out of bounds for dimension {dim} with size {size}"
+        check_index(index, size, text, RuntimeError)
+
+
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    _check_range(input, dim, index)
     return apply(ops.scatter_add, (input, dim, index, src))
 
 
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
+    _check_range(input, dim, index)
     return apply(ops.scatter_reduce, (input, dim, index, src, reduce, include_self))
 
 
@@ -110,6 +122,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     if not input.dim():
         return input.clone()
     dim = wrap_dim(dim, input.dim())
+    check_index(index, input._shape[dim], "index out of range in self", IndexError)
     key = (slice(None),) * dim + (reshape(index, (-1,)),)
     result = getitem(input, key)
     return result if out is None else write_out(out, result)

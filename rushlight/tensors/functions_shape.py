@@ -16,7 +16,7 @@ from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_view import (
     diagonal, expand, narrow, permute, reshape, transpose, unsqueeze,
 )  # fmt: skip
-from rushlight.tensors.indexing import fill
+from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tensor import Tensor, base_of, make_view
@@ -31,10 +31,9 @@ def _promoted(tensors: Sequence[Tensor], name: str) -> list[Tensor]:
                 f"{type(item).__name__}"
             )
     if not items:
-        raise RuntimeError(
-            "torch.cat(): expected a non-empty list of Tensors" if name == "cat"
-            else f"{name} expects a non-empty TensorList"
-        )  # fmt: skip
+        if name == "cat":
+            raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
     dtype = items[0]._dtype
     for item in items:
         if item._dtype is not dtype:
@@ -330,6 +329,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
+    check_index(tensor, num_classes, "Class values must be smaller than num_classes.", RuntimeError,
+                negative="Class values must be non-negative.")  # fmt: skip
     wide = unsqueeze(tensor, -1)
     return (wide == arange(num_classes)).to(int64)
 

@@ -217,6 +217,8 @@ def _parse(self: Tensor, key: Any) -> _Plan:
 def _item(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, bool | int | slice | Tensor):
         return item
+    if isinstance(item, str):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
     if isinstance(item, np.ndarray | list | tuple | range):
         return index_tensor(list(item) if isinstance(item, range) else item)
     if isinstance(item, np.bool_):
@@ -337,6 +339,27 @@ def _ready(index: Tensor, size: int, dim: int, batch: tuple) -> Node:
     if not known or low < 0:
         node = wrap_index(node, size)
     return node if node.shape == batch else ops.expand.node(node, batch)
+
+
+def check_index(
+    index: Tensor, size: int, message: str, error: type[Exception], negative: str = "",
+    ignored: int | None = None,
+) -> None:  # fmt: skip
+    """Indices whose values are known are checked when the op is recorded: 0 <= index < size.
+
+    `{bad}` in a message is the wrong index; `ignored` is a value that means "none".
+    """
+    node = index._value()
+    if node.leaf != "buffer" or index.numel() > CHECK_LIMIT or open_session() is not None:
+        return
+    values = value_of(node)
+    wrong = values[(values < 0) | (values >= size)]
+    if ignored is not None:
+        wrong = wrong[wrong != ignored]
+    if wrong.size:
+        bad = int(wrong.reshape(-1)[0])
+        text = negative if bad < 0 and negative else message
+        raise error(text.replace("{bad}", str(bad)))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

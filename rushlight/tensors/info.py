@@ -17,13 +17,13 @@ class finfo:
         if dtype.kind != "float":
             raise TypeError(
                 f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
-                f"'torch.{dtype.name}'"
+                "'torch.finfo'"
             )
         found = ml_dtypes.finfo(dtype.np)
         self.bits, self.dtype = 8 * dtype.itemsize, dtype.name
         self.max, self.min, self.eps = float(found.max), float(found.min), float(found.eps)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = float(found.resolution)
+        self.resolution = 10.0 ** -int(found.precision)
 
     def __repr__(self) -> str:
         return (
@@ -40,7 +40,7 @@ class iinfo:
         if type.kind not in ("int", "uint"):
             raise TypeError(
                 f"torch.iinfo() requires an integer input type. Use torch.finfo to handle "
-                f"'torch.{type.name}'"
+                "'torch.iinfo'"
             )
         found = np.iinfo(type.np)
         self.bits, self.dtype = 8 * type.itemsize, type.name

@@ -62,13 +62,13 @@ def check_inplace(tensor: Tensor) -> None:
                 )
         elif view.base is not None:
             base = view.base
+            if not view.tracked and base.requires_grad:
+                raise RuntimeError(NO_GRAD_VIEW)
             if base.requires_grad and base.is_leaf:
                 raise RuntimeError(
                     "a view of a leaf Variable that requires grad is being used in an in-place "
                     "operation."
                 )
-            if not view.tracked and base.requires_grad:
-                raise RuntimeError(NO_GRAD_VIEW)
         elif tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
             raise RuntimeError(
                 "a leaf Variable that requires grad is being used in an in-place operation."

@@ -105,16 +105,22 @@ def to_bool(self: Tensor) -> bool:
     return bool(item(self))
 
 
+def _single(self: Tensor) -> Any:
+    if self.numel() != 1:
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return item(self)
+
+
 def to_int(self: Tensor) -> int:
-    return int(item(self))
+    return int(_single(self))
 
 
 def to_float(self: Tensor) -> float:
-    return float(item(self))
+    return float(_single(self))
 
 
 def to_complex(self: Tensor) -> complex:
-    return complex(item(self))
+    return complex(_single(self))
 
 
 def to_index(self: Tensor) -> int:

@@ -217,12 +217,16 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if value and self._dtype.kind != "float":
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients"
+            )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         if requires_grad and self._dtype.kind != "float":
             raise RuntimeError(
-                "Only Tensors of floating point and complex dtype can require gradients"
+                "only Tensors of floating point dtype can require gradients"
             )
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
@@ -346,9 +350,8 @@ class Tensor:
     def _leaf_hooks(self) -> dict | None:
         return None if self._grad is None else self._grad.hooks
 
-    def _output_of(self) -> tuple | None:
-        meta = self._grad
-        return None if meta is None or meta.fn is None else (weakref.ref(meta.fn), meta.number)
+    def _output_of(self) -> Any:
+        return None if self._grad is None else weakref.ref(self)
 
     def detach(self) -> Tensor:
         """The same memory without history."""

@@ -69,12 +69,20 @@ def updated_twice() -> list[Node]:
     return [O.slice_scatter_(once, O.slice_(x, (0,), (9,), (1,)), (30,), (9,), (1,)), once]
 
 
+def updated_but_not_wanted() -> list[Node]:
+    x, y = floats(100), floats(64, 30)
+    once = O.slice_scatter_(x, floats(5), (3,), (5,), (1,))
+    more = O.scatter_nd(y, floats(7, 30), [places(7, 64)], "sum")
+    return [O.scan_sum(once, 0), O.scan_max(once, 0), O.dot(more, floats(30, 20))]
+
+
 CASES: dict[str, Callable[[], list[Node]]] = {
     "moved up": lambda: moved_in_itself(0, 10),
     "moved down": lambda: moved_in_itself(10, 0),
     **{f.__name__: f for f in (
         reversed_in_itself, scattered_from_itself, index_and_values_in_one, two_results_from_one,
         read_in_another_order, read_by_another_kernel, updated_twice,
+        updated_but_not_wanted,
     )},
 }  # fmt: skip
 

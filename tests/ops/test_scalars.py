@@ -26,7 +26,8 @@ def values(dtype: str) -> np.ndarray:
 
 FLOAT_ONLY = set(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh "
-    "cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid div atan2 copysign".split()
+    "cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid div atan2 copysign "
+    "nextafter".split()
 )
 WHOLE_ONLY = set("bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right".split())
 NOT_BOOL = set("neg sub floor_divide fmod remainder pow shift_left shift_right".split())
@@ -55,7 +56,7 @@ def test_scalar_body_agrees_with_reference(record, dtype):
         want = np.asarray(record.reference(*arrays))
     if have.dtype.kind == "f":
         np.testing.assert_allclose(have, want.astype(have.dtype), rtol=1e-6)
-        if record.name in ("copysign", "fmod", "trunc", "neg", "abs"):
+        if record.name in ("copysign", "nextafter", "fmod", "trunc", "neg", "abs"):
             real = ~np.isnan(have)
             np.testing.assert_array_equal(np.signbit(have[real]), np.signbit(want[real]))
     else:

@@ -21,9 +21,10 @@ from rushlight.ops.samples import Sample
 
 # Settings that depend on the sizes as numbers (a slice's end, a factor of a size).
 STATIC = set(
-    "reshape expand slice_ slice_scatter_ pad repeat as_strided pixel_shuffle unfold roll one_hot "
-    "diagonal group_norm iota random_bits uniform normal random_integers solve masked_scatter "
-    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d qr svd cross".split()
+    "reshape expand slice_ slice_scatter_ pad repeat as_strided pixel_shuffle unfold roll "
+    "one_hot diagonal group_norm iota random_bits uniform normal random_integers solve "
+    "masked_scatter conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d "
+    "qr svd cross col2im".split()
 )
 RECORDS = [r for r in all_ops().values() if r.name not in STATIC and r.samples]
 

@@ -23,13 +23,17 @@ pytestmark = pytest.mark.parity
 F = torch.nn.functional
 OPS = all_ops()
 SAME = (
-    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos "
-    "atan sinh cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid floor ceil trunc "
-    "round isnan isinf isfinite signbit logical_not add sub mul div floor_divide fmod remainder pow "
-    "maximum minimum atan2 copysign eq ne lt le gt ge logical_and logical_or logical_xor where "
-    "square lerp hypot logaddexp logaddexp2 xlogy heaviside frac deg2rad rad2deg sinc isposinf "
-    "isneginf matmul mm bmm mv outer relu selu inverse det"
+    "neg abs sign exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin "
+    "acos atan sinh cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid floor "
+    "ceil trunc round isnan isinf isfinite signbit logical_not add sub mul div floor_divide "
+    "fmod remainder pow maximum minimum atan2 copysign eq ne lt le gt ge logical_and "
+    "logical_or logical_xor where square lerp hypot logaddexp logaddexp2 xlogy heaviside frac "
+    "deg2rad rad2deg sinc isposinf isneginf matmul mm bmm mv outer relu selu inverse det"
 ).split()
+
+
+def interpolate(x, size, scale, mode, **kw):
+    return F.interpolate(x[:, None], size, mode=mode, **kw)[:, 0]
 
 
 def cut(src, index):
@@ -132,6 +136,19 @@ NAMED = {  # name -> function(torch, positional tensors and values, attributes)
     "nll_loss": F.nll_loss,
     "scaled_dot_product_attention": lambda q, k, v, m, scale, is_causal: (
         F.scaled_dot_product_attention(q, k, v, m, is_causal=is_causal, scale=scale)
+    ),
+    "addmm": lambda x, a, b, beta, alpha: torch.addmm(x, a, b, beta=beta, alpha=alpha),
+    "addmv": lambda x, a, b, beta, alpha: torch.addmv(x, a, b, beta=beta, alpha=alpha),
+    "baddbmm": lambda x, a, b, beta, alpha: torch.baddbmm(x, a, b, beta=beta, alpha=alpha),
+    "glu": F.glu,
+    "nextafter": torch.nextafter,
+    "im2col": lambda x, **kw: F.unfold(x, **kw),
+    "col2im": lambda x, **kw: F.fold(x, **kw),
+    "resize_nearest": lambda x, dim, size, scale, exact: (
+        interpolate(x, size, scale, "nearest-exact" if exact else "nearest") if dim else None
+    ),
+    "resize_linear": lambda x, dim, size, scale, align_corners: (
+        interpolate(x, size, scale, "linear", align_corners=align_corners) if dim else None
     ),
     "solve": torch.linalg.solve,
     "cholesky": torch.linalg.cholesky,
@@ -242,10 +259,11 @@ def _compare_gradients(built, sample, args, want) -> None:
 
 
 EINSUM = [
-    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)),
-    ("ii->i", (3, 3)), ("ii", (3, 3)), ("ij->ji", (2, 3)), ("...ij,...jk->...ik", (2, 1, 2, 3), (3, 4)),
-    ("i,j->ij", (2,), (3,)), ("ij,ij->", (2, 3), (2, 3)), ("abc,cd,de->abe", (2, 3, 4), (4, 2), (2, 5)),
-    ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)), ("ij,j->i", (2, 3), (3,)), ("a,b,c->", (2,), (3,), (2,)),
+    ("ij,jk->ik", (2, 3), (3, 4)), ("ij,jk", (2, 3), (3, 4)), ("ii->i", (3, 3)), ("ii", (3, 3)),
+    ("bij,bjk->bik", (2, 2, 3), (2, 3, 4)), ("ij->ji", (2, 3)), ("i,j->ij", (2,), (3,)),
+    ("...ij,...jk->...ik", (2, 1, 2, 3), (3, 4)), ("ij,ij->", (2, 3), (2, 3)),
+    ("abc,cd,de->abe", (2, 3, 4), (4, 2), (2, 5)), ("ij,j->i", (2, 3), (3,)),
+    ("bhqd,bhkd->bhqk", (2, 2, 3, 4), (2, 2, 5, 4)), ("a,b,c->", (2,), (3,), (2,)),
     ("...->...", (2, 3)), ("ba,b", (2, 3), (2,)), ("ij,kj->ik", (2, 3), (1, 3)),
 ]  # fmt: skip
 

@@ -28,7 +28,12 @@ from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
-from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
+from rushlight.backends.llvm.schedule import (
+    DotSchedule,
+    ThinSchedule,
+    choose_schedule,
+    dot_grain,
+)
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
@@ -63,7 +68,8 @@ def lower_dot_grid(
     emitter.emit()
     work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
     count = product(emitter.extents)
-    return [Launch(ctx.function.name, 0, count, emitter.layout.total, 1, work)], []
+    local, grain = emitter.layout.total, dot_grain(work)
+    return [Launch(ctx.function.name, 0, count, local, grain, work)], []
 
 
 def plan_dot(

@@ -18,9 +18,18 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.context import I32, Env, KernelContext, i64, value_type
+from rushlight.backends.llvm.access import find_accesses
+from rushlight.backends.llvm.context import (
+    I32,
+    Env,
+    IndexEmitter,
+    KernelContext,
+    i64,
+    value_type,
+)
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
+from rushlight.backends.llvm.schedule import PLAIN_COST
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
@@ -98,6 +107,7 @@ class PackEmitter:
         self.ctx, self.operand = ctx, operand
         o = operand
         self.align = o.lanes * o.itemsize
+        self.plain = find_accesses([o.value], ()).cost() <= PLAIN_COST
         turned = o.along_k and o.row_step is None
         self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if turned else None
 
@@ -119,7 +129,9 @@ class PackEmitter:
     ) -> ir.Value:
         """A vector of the operand from lane `first + at[0]` and k `k0 + at[1]` on."""
         o = self.operand
-        lane, k = builder.add(panel.first, at[0]), builder.add(panel.k0, at[1])
+        # Added where both are known, so that what depends on one of them leaves the other's loop.
+        place = IndexEmitter(self.ctx, builder, {})
+        lane, k = place.op("add", panel.first, at[0]), place.op("add", panel.k0, at[1])
         lanes = Lanes(o.lanes, o.k if o.along_k else o.axis, mask)
         inner = {**env, o.axis.name: lane, o.k.name: k}
         return emit_value(self.ctx, builder, o.value, inner, lanes, {})
@@ -137,13 +149,19 @@ class PackEmitter:
         vectors = -(-o.width // o.lanes) * o.lanes
         exist = min_value(builder, panel.left, i64(vectors))
 
-        with ctx.for_range(builder, i64(0), panel.kc) as k:
+        def put(lane: ir.Value, k: ir.Value, mask: ir.Value | None) -> None:
+            value = self._value(builder, panel, env, (lane, k), mask)
+            self._store(builder, panel, value, lane, k)
 
-            def fill(lane: ir.Value, mask: ir.Value | None) -> None:
-                value = self._value(builder, panel, env, (lane, k), mask)
-                self._store(builder, panel, value, lane, k)
+        def put_all_k(lane: ir.Value, mask: ir.Value | None) -> None:
+            with ctx.for_range(builder, i64(0), panel.kc) as k:
+                put(lane, k, mask)
 
-            in_vectors(ctx, builder, exist, o.lanes, fill)
+        if self.plain:  # memory side by side is read together
+            with ctx.for_range(builder, i64(0), panel.kc) as k:
+                in_vectors(ctx, builder, exist, o.lanes, lambda lane, mask: put(lane, k, mask))
+        else:  # what depends on the lane (a division in an index) is computed once for all k
+            in_vectors(ctx, builder, exist, o.lanes, put_all_k)
         if vectors == o.lanes:
             return
         used = builder.sdiv(builder.add(exist, i64(o.lanes - 1)), i64(o.lanes))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
+from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr, ceildiv, evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10
@@ -23,8 +24,9 @@ B_PANEL_BYTES = 80 << 10
 MIN_INSTANCE_WORK = 1 << 20
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
-# With few rows of a it is faster not to pack b, if b is no longer an expression than this.
-THIN_B_COST = 3
+UNKNOWN_SIZE = 1024
+# An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
+PLAIN_COST = 3
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,15 @@ def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule 
     return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
 
 
+def dot_grain(work: int | Expr) -> int:
+    """Instances per unit of work of a thread; sizes that are not known count as long ones."""
+    if isinstance(work, Expr):
+        work = evaluate(work, dict.fromkeys(variables(work), UNKNOWN_SIZE))
+    return grain_of(work)
+
+
 def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
-    """Few rows and a cheap b (it is emitted once per unrolled step)."""
+    """Few rows and a plain b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
     on_k = along_k(grid.b, grid.n, grid.k)
     # Along k the code is long: every row is emitted once per lane.
@@ -84,7 +93,7 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     if not isinstance(rows, int) or not 1 <= rows <= most:
         return None
     access = find_accesses([grid.b], ())
-    if access.cost() > THIN_B_COST or (not on_k and OTHER in _strides(access, grid.n)):
+    if access.cost() > PLAIN_COST or (not on_k and OTHER in _strides(access, grid.n)):
         return None
     lanes = lanes_of(grid.acc_dtype, target)
     n, nc = grid.n.extent, 1024

@@ -27,7 +27,7 @@ from rushlight.backends.llvm.pack import (
     lane_mask,
     min_value,
 )
-from rushlight.backends.llvm.schedule import ThinSchedule
+from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.types import Launch
 from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
 from rushlight.compiler.tile.ir import DotGrid
@@ -41,7 +41,7 @@ def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Laun
     emitter.emit()
     work = maximum(schedule.nc * grid.m.extent * grid.k.extent // schedule.lanes, 1)
     name, count = ctx.function.name, product(emitter.extents)
-    return Launch(name, 0, count, emitter.local_bytes, 1, work)
+    return Launch(name, 0, count, emitter.local_bytes, dot_grain(work), work)
 
 
 class ThinEmitter:

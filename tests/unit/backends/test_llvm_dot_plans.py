@@ -14,21 +14,17 @@ from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, choose_schedule
-from rushlight.base.dtypes import float32
+from rushlight.base.dtypes import float32, int64
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program, Store
-from rushlight.ir.scalar import (
-    acc,
-    cast,
-    index,
-    load,
-)
-from rushlight.ir.symint import Var
+from rushlight.ir.scalar import acc, cast, const, ge, index, load, lt
+from rushlight.ir.symint import Var, floordiv, mod
 from tests.unit.backends.dot_cases import (
     AVX2,
     AVX512,
     OTHER_SCHEDULES,
     TARGETS,
     Case,
+    compile_case,
     inputs,
     matmul,
     result_of,
@@ -144,3 +140,59 @@ def test_programs_of_one_module_share_the_micro_kernel():
     defined = [f.name for f in module.functions if f.blocks]
     assert len([name for name in defined if name.startswith("micro_")]) == 1
     assert len(defined) == 4
+
+
+def convolution(images, channels, side, filters) -> Case:
+    """3 x 3 windows of zero-padded pictures: b is a masked load at divided indices."""
+    axes = [
+        Axis(name, extent)
+        for name, extent in zip("bmnk", (images, filters, side * side, channels * 9), strict=True)
+    ]
+    b, i, j, p = (axis.var for axis in axes)
+    x = Buffer("x", float32, images * channels * side * side)
+    w = Buffer("w", float32, filters * channels * 9)
+    y = Buffer("y", float32, images * filters * side * side, "out")
+    row = floordiv(j, side) + mod(floordiv(p, 3), 3) - 1
+    column = mod(j, side) + mod(p, 3) - 1
+    zero, end = const(0, int64), const(side, int64)
+    inside = ge(index(row), zero) & lt(index(row), end)
+    inside = inside & ge(index(column), zero) & lt(index(column), end)
+    at = ((b * channels + floordiv(p, 9)) * side + row) * side + column
+    picture = load(x, at, inside, const(0.0, float32))
+    store = Store(y, (b * filters + i) * side * side + j, acc(float32))
+    grid = DotGrid((axes[0],), *axes[1:], load(w, i * channels * 9 + p), picture, float32, (store,))
+    return Case(Program("conv", (x, w, y), (), (), (grid,)), grid)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_windows_are_packed_without_being_built(target):
+    images, channels, side, filters = 2, 5, 7, 9
+    case = convolution(images, channels, side, filters)
+    arrays = inputs(case)
+    padded = np.pad(arrays[0].reshape(images, channels, side, side), ((0, 0),) * 2 + ((1, 1),) * 2)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (2, 3))
+    windows = np.ascontiguousarray(windows).reshape(images, channels * 9, side * side)
+    got = result_of(case, TARGETS[target], arrays=arrays).reshape(images, -1)
+    for image in range(images):
+        plain = matmul(1, filters, side * side, channels * 9)
+        built = [arrays[1], windows[image].ravel(), np.zeros_like(got[image])]
+        assert same_bits(got[image], result_of(plain, arrays=built))
+
+
+def test_divisions_of_the_lanes_stay_out_of_the_loop_over_k():
+    """One vector division by the side per vector of columns, not per k: they are 16 scalar ones."""
+    text = str(lower([convolution(1, 8, 56, 64).program], AVX512)[0])
+    blocks = re.split(r"\n(?=\S+:\s*(?:;.*)?\n)", text)
+    loading = [block for block in blocks if "masked.load" in block]
+    assert loading
+    assert all("sdiv <" not in block and "srem <" not in block for block in loading)
+
+
+def test_small_instances_share_a_unit_of_work_and_large_ones_do_not():
+    def grain(*shape) -> int:
+        (launch,) = compile_case(matmul(*shape)).launches
+        return launch.grain
+
+    assert grain(1, 1024, 1024, 256) == 1
+    assert grain(4096, 8, 8, 8) >= 64
+    assert grain(64, 1, 64, Var("K", 0)) <= 16

@@ -1,0 +1,192 @@
+"""Which values are kept and which share a kernel, for the graphs that matter."""
+
+from __future__ import annotations
+
+import pytest
+from compile_parts import gradients, groups_of, leaf, points_of
+
+import rushlight.ops as O
+from rushlight.base.dtypes import int64
+from rushlight.compiler.fuse.group import Group
+from rushlight.ir.node import Node
+
+
+def kinds(*roots: Node) -> list[str]:
+    return [g.kind for g in groups_of(*roots)]
+
+
+def group_with(groups: list[Group], name: str) -> Group:
+    (found,) = [g for g in groups if any(m.name == name for m in g.members)]
+    return found
+
+
+# points ---------------------------------------------------------------------------------------------
+
+x = leaf(64, 64)
+
+
+def reason(node: Node, *roots: Node) -> str:
+    return points_of(*roots).reasons.get(node, "")
+
+
+def test_roots_and_barriers_are_points() -> None:
+    y = O.reduce_sum(x, (1,))
+    out = O.exp(y)
+    points = points_of(out)
+    assert points.reasons == {out: "output", y: "reduce"}
+    assert points.users[y] == {out}
+
+
+def test_a_chain_with_one_reader_is_inlined() -> None:
+    out = O.tanh(O.exp(O.add(x, 1.0)))
+    assert points_of(out).points == [out]
+
+
+def test_an_expensive_value_with_two_readers_is_kept() -> None:
+    e = O.exp(x)
+    roots = [O.reduce_sum(e, (0,)), O.reduce_max(e, (1,))]
+    assert reason(e, *roots) == "shared"
+
+
+def test_a_cheap_value_with_two_readers_is_computed_again() -> None:
+    e = O.add(x, 1.0)
+    assert reason(e, O.reduce_sum(e, (0,)), O.reduce_max(e, (1,))) == ""
+
+
+def test_a_value_read_many_times_is_kept_if_it_is_expensive() -> None:
+    row = leaf(64)
+    e, cheap = O.exp(row), O.add(row, 1.0)
+    assert reason(e, O.mul(x, e)) == "read_many_times"
+    assert reason(cheap, O.mul(x, cheap)) == ""
+
+
+def test_long_chains_are_cut() -> None:
+    node = x
+    for _ in range(400):
+        node = O.sin(node)
+    reasons = points_of(node).reasons
+    assert 2 <= list(reasons.values()).count("long_chain") <= 4
+
+
+def test_views_are_never_points() -> None:
+    moved = O.permute(O.exp(x), (1, 0))
+    roots = [O.reduce_sum(moved, (0,)), O.reduce_max(moved, (1,))]
+    assert reason(moved, *roots) == ""
+
+
+# groups ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(64, 100), (8, 16, 100)])
+def test_softmax_is_one_kernel(shape: tuple) -> None:
+    assert kinds(O.softmax(leaf(*shape), len(shape) - 1)) == ["rows"]
+
+
+def test_softmax_over_another_dim_is_one_kernel() -> None:
+    assert kinds(O.softmax(leaf(64, 100), 0)) == ["rows"]
+
+
+def test_softmax_gradient_is_one_kernel() -> None:
+    a = leaf(64, 100)
+    assert kinds(*gradients(O.softmax(a, 1), [a])) == ["rows"]
+
+
+def test_layer_norm_is_one_kernel() -> None:
+    a, w, b = leaf(64, 100), leaf(100), leaf(100)
+    assert kinds(O.layer_norm(a, w, b)) == ["rows"]
+
+
+def test_layer_norm_gradients_are_two_kernels() -> None:
+    """One over rows for the input, one over columns for weight and bias."""
+    a, w, b = leaf(64, 100), leaf(100), leaf(100)
+    groups = groups_of(*gradients(O.layer_norm(a, w, b), [a, w, b]))
+    assert len(groups) <= 3
+    wide = [g for g in groups if g.shape == (64, 100)]
+    assert {g.reduced for g in wide} == {(0,), (1,)}
+
+
+def test_residual_and_norm_are_one_kernel() -> None:
+    a, r, w, b = leaf(64, 100), leaf(64, 100), leaf(100), leaf(100)
+    total = O.add(a, r)
+    groups = groups_of(total, O.layer_norm(total, w, b))
+    assert [g.kind for g in groups] == ["rows"]
+
+
+def test_linear_with_bias_and_gelu_is_one_kernel() -> None:
+    a, w, b = leaf(32, 64), leaf(64, 128), leaf(128)
+    assert kinds(O.gelu(O.add(O.dot(a, w), b))) == ["dot"]
+
+
+def test_the_epilogue_goes_through_reshapes() -> None:
+    a, w, b = leaf(4, 8, 64), leaf(64, 128), leaf(128)
+    flat = O.dot(O.reshape(a, (32, 64)), w)
+    out = O.add(O.reshape(flat, (4, 8, 128)), b)
+    assert kinds(O.mul(O.tanh(out), leaf(4, 8, 128))) == ["dot"]
+
+
+def test_a_norm_after_a_contraction_is_a_kernel_of_its_own() -> None:
+    a, w = leaf(32, 64), leaf(64, 128)
+    assert kinds(O.softmax(O.dot(a, w), 1)) == ["dot", "rows"]
+
+
+def test_sgd_of_many_parameters_is_a_kernel_per_shape() -> None:
+    shapes = [(100,), (100,), (20, 30)]
+    roots = [O.sub(leaf(*s), O.mul(leaf(*s), 0.1)) for s in shapes]
+    assert kinds(*roots) == ["map"] * 3
+
+
+def test_values_of_one_input_share_a_kernel() -> None:
+    assert kinds(O.add(x, 1.0), O.mul(x, 2.0), O.exp(x)) == ["map"]
+
+
+def test_a_transposed_reader_is_another_kernel() -> None:
+    e = O.exp(x)
+    groups = groups_of(e, O.add(O.permute(e, (1, 0)), 1.0))
+    assert [g.kind for g in groups] == ["map", "map"]
+
+
+def test_too_few_rows_are_split_into_chunks() -> None:
+    wide = leaf(2, 1 << 16)
+    assert kinds(O.reduce_sum(wide, (1,))) == ["split"]
+    assert kinds(O.reduce_sum(leaf(64, 4096), (1,))) == ["rows"]
+
+
+def test_a_cycle_between_groups_is_refused() -> None:
+    """e and out fit one kernel by their shapes, but a contraction lies between them."""
+    e = O.exp(x)
+    out = O.mul(e, O.dot(e, x))
+    groups = groups_of(e, out)
+    assert group_with(groups, "exp") is not group_with(groups, "mul")
+    assert [g.kind for g in groups] == ["map", "dot"]
+
+
+def test_a_cycle_through_two_groups_is_refused() -> None:
+    e = O.exp(x)
+    far = O.dot(O.scan_sum(e, 0), leaf(64, 64))
+    out = O.add(O.add(e, 1.0), O.reduce_sum(far, (0,)))
+    groups = groups_of(e, out)
+    order = {m: i for i, g in enumerate(groups) for m in g.members}
+    assert order[e] < order[far] < order[out]
+
+
+def test_groups_run_after_what_they_read() -> None:
+    a = leaf(64, 64)
+    node, kept = a, []
+    for turn in range(6):
+        node = O.dot(O.softmax(node, 1), O.permute(node, (1, 0)))
+        kept.append(O.add(node, float(turn)))
+    groups = groups_of(*kept)
+    place = {m: i for i, g in enumerate(groups) for m in g.members}
+    for i, group in enumerate(groups):
+        for other in groups[i:]:
+            assert other is group or not group.before & (1 << other.number)
+    assert sorted(place.values()) == sorted(i for i, g in enumerate(groups) for _ in g.members)
+
+
+def test_pieces_scan_sort_scatter_stand_alone() -> None:
+    i = leaf(10, dtype=int64)
+    assert kinds(O.cat([x, leaf(3, 64)], 0)) == ["pieces"]
+    assert kinds(O.scan_sum(x, 1)) == ["scan"]
+    assert kinds(O.argsort_(x, 1, False)) == ["sort"]
+    assert kinds(O.scatter_nd(x, leaf(10, 64), [i], "sum")) == ["scatter"]
+    assert kinds(O.gather_nd(x, [i])) == ["map"]
