@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     seen, status = run_script(path, args.script_args)
     if args.html:
         page = importlib.import_module("rushlight.engine.explain_html").page
-        Path(args.html).write_text(page(seen, line), encoding="utf-8")
+        Path(args.html).write_text(page(seen, line, args.source), encoding="utf-8")
         print(f"wrote {args.html}")
     else:
         print(seen.at(line, args.source) if line else seen)

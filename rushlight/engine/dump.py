@@ -31,9 +31,10 @@ class DumpWriter(Listener):
     def stage(self, stage: Stage) -> None:
         if stage.kind == "code":
             self._code(stage)
+        allowed = kernels_allowed(stage, self.only) if stage.kind == "tiles" else set()
         for kernel, text in stage.texts.items():
             if kernel:
-                if kernel in kernels_allowed(stage, self.only):
+                if kernel in allowed:
                     self._write(stage, f"{stage.name}_{kernel}.txt", text)
             elif self.only.allows_pass(stage.name):
                 self._write(stage, f"{stage.name}.txt", text)

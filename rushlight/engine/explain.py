@@ -14,11 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from os.path import basename
 from typing import Any
 
 from rushlight.compiler.decisions import Choice, Decision
 from rushlight.compiler.describe import KernelInfo
+from rushlight.compiler.plan import HostStep
 from rushlight.compiler.texts import step_text
 from rushlight.engine import watch
 from rushlight.engine.listen import (
@@ -27,7 +29,6 @@ from rushlight.engine.listen import (
     Stage,
     kernels_of_nodes,
     picks_of,
-    sources_of,
 )
 from rushlight.engine.only import is_line
 from rushlight.engine.realize import PROGRAMS, flush
@@ -56,13 +57,17 @@ class Value:
 
 @dataclass
 class KernelPage:
-    """All about one kernel. `runs`: each time it ran."""
+    """All about one kernel. `runs`: each time it ran. `lower` makes the backend's text."""
 
     info: KernelInfo
     tile: str
-    source: str = ""
     picks: list[Decision] = field(default_factory=list)
+    lower: Callable[[], str] = str
     runs: list[KernelRun] = field(default_factory=list)
+
+    @cached_property
+    def source(self) -> str:
+        return self.lower()
 
     @property
     def best(self) -> KernelRun | None:
@@ -95,11 +100,12 @@ class Explanation(Listener):
     def _add_kernels(self, stage: Stage) -> None:
         state = stage.state
         assert state.plan is not None
-        picks, sources = picks_of(stage), sources_of(stage)
-        for info, step in zip(state.plan.meta["kernels"], state.kernels, strict=True):
-            page = KernelPage(
-                info, step_text(step), sources.get(info.name, ""), picks.get(info.name, [])
-            )
+        picks, backend, caps = picks_of(stage), stage.log.backend, stage.log.caps
+        infos = state.plan.meta["kernels"]
+        for info, kernel, step in zip(infos, state.kernels, state.steps, strict=True):
+            page = KernelPage(info, step_text(kernel), picks.get(info.name, []))
+            if backend.lower_text is not None and not isinstance(step, HostStep):
+                page.lower = partial(backend.lower_text, step.program, caps)
             self.kernels[info.name] = self._pages[id(info)] = page
 
     def lines(self) -> list[str]:

@@ -34,21 +34,21 @@ h2 { margin-top: 2em } summary { cursor: pointer; color: #555 }
 """
 
 
-def page(seen: Explanation, line: str = "") -> str:
-    """The whole page; with a line, only what it became."""
+def page(seen: Explanation, line: str = "", source: bool = False) -> str:
+    """The whole page; with a line, only what it became; with `source`, the backend's code too."""
     values = values_at(seen, line) if line else seen.values
     names = {name for value in values for name in value.kernels}
     pages = [p for name, p in seen.kernels.items() if name in names or not line]
     title = f"Rushlight: {line}" if line else "Rushlight: what was computed"
     body = [f"<h1>{escape(title)}</h1>", html_table([RUN_HEADING, *map(run_row, pages)])]
-    body += [kernel_part(p, [v for v in values if p.info.name in v.kernels]) for p in pages]
+    body += [kernel_part(p, [v for v in values if p.info.name in v.kernels], source) for p in pages]
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
         f"<style>{STYLE}</style>{''.join(body)}</html>\n"
     )
 
 
-def kernel_part(kernel: KernelPage, values: list[Value]) -> str:
+def kernel_part(kernel: KernelPage, values: list[Value], source: bool) -> str:
     info = kernel.info
     picks = "".join(f"<li>{escape(str(decision))}</li>" for decision in kernel.picks)
     return "".join(
@@ -58,7 +58,7 @@ def kernel_part(kernel: KernelPage, values: list[Value]) -> str:
             html_table([WHY_HEADING, *why_rows(values)]),
             f"<ul>{picks}</ul>",
             folded("tile program", kernel.tile),
-            folded("source", kernel.source),
+            folded("source", kernel.source if source else ""),
         )
     )
 

@@ -43,6 +43,16 @@ class Stage:
     def texts_before(self) -> dict[str, str]:
         return {} if self.before is None else state_text(self.before, self.kind)
 
+    @cached_property
+    def lines(self) -> dict[str, set[str]]:
+        """User lines of each kernel (after the pass group_points)."""
+        found: dict[str, set[str]] = {}
+        for node, names in kernels_of_nodes(self.state).items():
+            lines = self.state.lines_of(node)
+            for name in names:
+                found.setdefault(name, set()).update(lines)
+        return found
+
 
 @dataclass(frozen=True)
 class KernelRun:

@@ -129,8 +129,9 @@ def choice_event(choice: Choice, kernel: str, lines: tuple[str, ...]) -> Event:
 def diff_events(stage: Stage, only: Only) -> Iterable[Event]:
     """What a pass made, or what it changed as unified diffs: of the graph, or of each kernel."""
     before = stage.texts_before if stage.kind in ("graph", "tiles") else {}
+    kernels = kernels_allowed(stage, only) if stage.kind == "tiles" else set()
     for kernel, after in stage.texts.items():
-        allowed = kernel in kernels_allowed(stage, only) if kernel else only.allows_pass(stage.name)
+        allowed = kernel in kernels if kernel else only.allows_pass(stage.name)
         if allowed and before.get(kernel, "") != after:
             yield _diff(stage, kernel, before.get(kernel, ""), after)
 
@@ -148,11 +149,9 @@ def _diff(stage: Stage, kernel: str, before: str, after: str) -> Event:
 
 def kernels_allowed(stage: Stage, only: Only) -> set[str]:
     """Names of the kernels that a filter lets through at this pass."""
-    state, allowed = stage.state, set()
-    for node, names in kernels_of_nodes(state).items():
-        lines = state.lines_of(node)
-        allowed.update(name for name in names if only.allows_part(stage.name, name, lines))
-    return allowed
+    return {
+        name for name, lines in stage.lines.items() if only.allows_part(stage.name, name, lines)
+    }
 
 
 # ----------------------------------------------------------------------------------------- forms

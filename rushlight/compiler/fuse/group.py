@@ -192,7 +192,7 @@ class Grouping:
             return ("needs_finished_rows",)  # its operand: another pass over the data
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
-            if source in group.at and read_at != group.at[source]:
+            if source in group.at and not _same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
 
@@ -286,6 +286,13 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
     else:
         access.value(node, where)
     return reads
+
+
+def _same_place(a: tuple, b: tuple, node: Node) -> bool:
+    """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
+    return a == b or all(
+        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
+    )
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
