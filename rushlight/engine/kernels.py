@@ -59,7 +59,8 @@ def build_kernels(
 
     `how` gets a word per program: "built", "disk" or "cached" (in memory).
     """
-    keys = [full_key(structural_key(program), backend, caps) for program in programs]
+    key_of = {p: full_key(structural_key(p), backend, caps) for p in dict.fromkeys(programs)}
+    keys = [key_of[program] for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
     disk = disk_cache() if backend.dump is not None else None
     came = {}

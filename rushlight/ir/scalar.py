@@ -295,8 +295,9 @@ def children(node: E) -> tuple[E, ...]:
 
 
 def index_values(at: int | Expr) -> tuple[E, ...]:
-    from_vars = _variables(at).values() if isinstance(at, Expr) else ()
-    return tuple(v.payload for v in from_vars if v.kind == "value")  # type: ignore[misc]
+    if not isinstance(at, Expr):
+        return ()
+    return tuple([v.payload for v in _variables(at).values() if v.kind == "value"])  # type: ignore[misc]
 
 
 def to_text(node: E) -> str:
