@@ -49,6 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "tensors": _CORE | {"autograd", "engine", "runtime"},
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
+    "linalg": {"tensors"},
     "nn": _PUBLIC,
     "optim": _PUBLIC,
     "losses": _PUBLIC,

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from rushlight import ops
+from rushlight.autograd.mode import saved_tensors_hooks  # noqa: F401  (torch.autograd.graph)
 from rushlight.base.dtypes import DType, float32
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Call, NotDifferentiable, OpDef

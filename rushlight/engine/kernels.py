@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-import rushlight
+
 from rushlight.base.config import config
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
@@ -27,7 +27,7 @@ _LOCK = threading.Lock()
 @functools.cache
 def source_hash() -> str:
     """Of everything that shapes code: base, ir, ops, compiler, backends, engine."""
-    root = Path(rushlight.__file__).parent
+    root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for folder in ("base", "ir", "ops", "compiler", "backends", "engine"):
         for path in sorted((root / folder).rglob("*.py")):

@@ -23,60 +23,11 @@ from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.engine.template import Template, make_template
 from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
-from rushlight.ir.symint import Expr, Var, evaluate
+from rushlight.ir.symint import Expr, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
-
-
-@dataclass(eq=False)
-class Template:
-    """Which ints of a recording are constants and which are variables.
-
-    fixed     (positions, values) that must match
-    variable  (positions, variable number) that must agree with the variable's first position
-    first     first position of each variable
-    """
-
-    fixed_at: np.ndarray
-    fixed: np.ndarray
-    variable_at: np.ndarray
-    variable: np.ndarray
-    first: np.ndarray
-    names: tuple[str, ...]
-
-    def match(self, ints: np.ndarray) -> np.ndarray | None:
-        """Values of the variables, or None when the recording does not fit."""
-        if not np.array_equal(ints[self.fixed_at], self.fixed):
-            return None
-        values = ints[self.first]
-        if not np.array_equal(ints[self.variable_at], values[self.variable]):
-            return None
-        return values
-
-
-def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
-    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes."""
-    varies = (samples != samples[0]).any(axis=0)
-    fixed, variable_at, variable, first, names = [], [], [], [], []
-    number: dict[tuple, int] = {}
-    for position in range(samples.shape[1]):
-        is_offset = position in offsets
-        if not varies[position]:
-            fixed.append(position)
-            continue
-        column = (position if is_offset else -1, *samples[:, position].tolist())
-        if column not in number:
-            number[column] = len(first)
-            first.append(position)
-            names.append(f"{'o' if is_offset else 's'}{len(names)}")
-        variable_at.append(position)
-        variable.append(number[column])
-    at = np.array(fixed, np.int64)
-    return Template(
-        at, samples[0][at], np.array(variable_at, np.int64), np.array(variable, np.int64),
-        np.array(first, np.int64), tuple(names),
-    )
 
 
 @dataclass(eq=False)
@@ -213,14 +164,7 @@ def _symbolic_graph(
 ) -> Graph:
     """The recorded graph with slots for inputs and numbers, and variables for varying sizes."""
     values = [recording.ints[p] for p in template.first.tolist()]
-    variables = [
-        Var(name, 0 if name[0] == "o" else 2, None, "offset" if name[0] == "o" else "size")
-        for name in template.names
-    ]
-    ints: list[int | Expr] = list(recording.ints)
-    for position, number in zip(template.variable_at.tolist(), template.variable.tolist()):
-        ints[position] = variables[number]
-    rebuild = _Rebuild(ints)
+    rebuild = _Rebuild(template.sizes(recording.ints))
     new = rebuild.run(recording)
     inputs = tuple(new[node] for node in recording.inputs)
     origin = {new[node]: node for node in recording.order}

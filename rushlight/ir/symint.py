@@ -22,10 +22,13 @@ Monomial = tuple["Atom", ...]
 
 
 class Atom:
-    """A factor of a monomial. Subclasses set `key` (hashable identity) and `lo`, `hi`."""
+    """A factor of a monomial. Subclasses set `key` (hashable identity), `order` (text to sort by),
+    `op` ("" for a variable) and `lo`, `hi`."""
 
-    __slots__ = ("key", "lo", "hi", "_hash")
+    __slots__ = ("key", "order", "op", "lo", "hi", "_hash")
     key: tuple
+    order: str
+    op: str
     lo: int | Expr | None
     hi: int | Expr | None
 
@@ -36,17 +39,18 @@ class Atom:
         return self is other or (isinstance(other, Atom) and self.key == other.key)
 
     def __lt__(self, other: Atom) -> bool:
-        return repr(self.key) < repr(other.key)
+        return self.order < other.order
 
 
 class Expr:
     """A polynomial with integer coefficients; never a constant (those are ints)."""
 
-    __slots__ = ("terms", "const", "_hash")
+    __slots__ = ("terms", "const", "_hash", "_upper")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...], const: int) -> None:
         self.terms = terms
         self.const = const
+        self._upper: int | Expr | None | str = "not known yet"
         self._hash = hash((terms, const))
 
     def __hash__(self) -> int:
@@ -127,30 +131,35 @@ class VarAtom(Atom):
 
     def __init__(self, name: str, lo: int | Expr | None, hi: int | Expr | None, var: Var) -> None:
         self.name, self.lo, self.hi, self.var = name, lo, hi, var
-        self.key = ("var", name)
+        # The bounds belong to the identity: what is simplified with one must not stand for another
+        # (expressions are interned, and every kernel calls its axes d0, d1, ...).
+        self.key = ("var", name, lo, hi)
+        self.order, self.op = name, ""
         self._hash = hash(self.key)
 
 
 class OpAtom(Atom):
     """floordiv, mod, min or max of two integer expressions."""
 
-    __slots__ = ("op", "a", "b")
+    __slots__ = ("a", "b")
 
     def __init__(self, op: str, a: int | Expr, b: int | Expr) -> None:
         self.op, self.a, self.b = op, a, b
         self.key = (op, a, b)
+        self.order = f"({op} {a!r} {b!r})"
         self._hash = hash(self.key)
         self.lo, self.hi = _atom_bounds(op, a, b)
 
 
 def _make(terms: Mapping[Monomial, int], const: int) -> int | Expr:
-    kept = tuple(
-        sorted(
-            ((m, c) for m, c in terms.items() if c != 0),
-            key=lambda term: (len(term[0]), repr([a.key for a in term[0]])),
-        )
-    )
-    return Expr(kept, const) if kept else const
+    kept = [term for term in terms.items() if term[1]]
+    if len(kept) > 1:
+        kept.sort(key=_term_order)
+    return Expr(tuple(kept), const) if kept else const
+
+
+def _term_order(term: tuple[Monomial, int]) -> tuple:
+    return (len(term[0]), *[atom.order for atom in term[0]])
 
 
 def _split(value: int | Expr) -> tuple[tuple[tuple[Monomial, int], ...], int]:
@@ -160,19 +169,23 @@ def _split(value: int | Expr) -> tuple[tuple[tuple[Monomial, int], ...], int]:
 def add(a: int | Expr, b: int | Expr) -> int | Expr:
     if not isinstance(a, Expr) and not isinstance(b, Expr):
         return a + b
-    (ta, ca), (tb, cb) = _split(a), _split(b)
-    terms = dict(ta)
-    for monomial, coef in tb:
+    if not isinstance(b, Expr):
+        return Expr(a.terms, a.const + b) if b else a  # type: ignore[union-attr]
+    if not isinstance(a, Expr):
+        return Expr(b.terms, b.const + a) if a else b
+    terms = dict(a.terms)
+    for monomial, coef in b.terms:
         terms[monomial] = terms.get(monomial, 0) + coef
-    return _join_divmod(terms, ca + cb)
+    return _join_divmod(terms, a.const + b.const)
 
 
 def _join_divmod(terms: dict[Monomial, int], const: int) -> int | Expr:
     """(x // d) * d * k + (x % d) * k  ->  x * k."""
     for monomial, coef in terms.items():
         for position, atom in enumerate(monomial):
-            if not (isinstance(atom, OpAtom) and atom.op == "mod"):
+            if atom.op != "mod":
                 continue
+            assert isinstance(atom, OpAtom)
             rest = monomial[:position] + monomial[position + 1 :]
             partner = mul(floordiv(atom.a, atom.b), atom.b)
             partner = mul(partner, _make({rest: coef}, 0) if rest else coef)
@@ -189,6 +202,10 @@ def _join_divmod(terms: dict[Monomial, int], const: int) -> int | Expr:
 def mul(a: int | Expr, b: int | Expr) -> int | Expr:
     if not isinstance(a, Expr) and not isinstance(b, Expr):
         return a * b
+    if not isinstance(b, Expr):
+        return _scaled(a, b)  # type: ignore[arg-type]
+    if not isinstance(a, Expr):
+        return _scaled(b, a)
     (ta, ca), (tb, cb) = _split(a), _split(b)
     terms: dict[Monomial, int] = {}
     for ma, xa in (*ta, ((), ca)):
@@ -197,6 +214,14 @@ def mul(a: int | Expr, b: int | Expr) -> int | Expr:
                 monomial = tuple(sorted(ma + mb)) if ma and mb else ma + mb
                 terms[monomial] = terms.get(monomial, 0) + xa * xb
     return _make(terms, ca * cb)
+
+
+def _scaled(a: Expr, factor: int) -> int | Expr:
+    if factor == 1:
+        return a
+    if factor == 0:
+        return 0
+    return Expr(tuple([(m, c * factor) for m, c in a.terms]), a.const * factor)
 
 
 def _divide_term(monomial: Monomial, coef: int, d: int | Expr) -> tuple[Monomial, int] | None:
@@ -313,6 +338,12 @@ def upper(value: int | Expr) -> int | Expr | None:
     """An upper bound in which axis and div/mod atoms are replaced by their own, or None."""
     if not isinstance(value, Expr):
         return value
+    if isinstance(value._upper, str):
+        value._upper = _find_upper(value)
+    return value._upper
+
+
+def _find_upper(value: Expr) -> int | Expr | None:
     result: int | Expr = value.const
     for monomial, coef in value.terms:
         factors: list[int | Expr] = []

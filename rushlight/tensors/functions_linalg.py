@@ -28,7 +28,8 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    _same_dtype(input, other)
+    if input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]:
+        _same_dtype(input, other)  # PyTorch looks at the shapes first
     return _finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
 
 
@@ -351,9 +352,16 @@ FUNCTIONS: dict[str, Callable] = {
     trace kron cdist einsum chain_matmul inverse det matrix_power""".split()
 }
 FUNCTIONS.update(ger=outer, cross=cross)
+
+
+def _operator(self: Tensor, other: Any) -> Any:
+    return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+
+
 METHODS = {
     n: f for n, f in FUNCTIONS.items() if n not in ("tensordot", "einsum", "cdist", "chain_matmul")
 }
+METHODS["__matmul__"] = _operator
 LINALG: dict[str, Callable] = {
     "norm": vector_norm, "vector_norm": vector_norm, "matmul": matmul, "inv": inverse, "det": det,
     "solve": solve, "cholesky": cholesky, "qr": qr, "eigh": eigh, "svd": svd, "cross": cross,

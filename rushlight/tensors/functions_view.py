@@ -227,6 +227,8 @@ def sliced(input: Tensor, start: tuple, length: tuple, step: tuple, label: str) 
     offset = input.storage_offset() + sum(s * st for s, st in zip(start, strides, strict=True))
     moved = tuple([a * b for a, b in zip(strides, step, strict=True)])
     whole = length == input._shape
+    if 0 in length:  # nothing is read: the start is only what PyTorch shows as offset
+        start = (0,) * len(start)
     steps = () if whole else ((ops.slice_, (start, length, step), length, None),)
     return make_view(input, steps, length, moved, offset, label)
 

@@ -81,6 +81,9 @@ class _Plan:
         shape = tuple(self.shape)
         if shape != length:
             steps = (*steps, reshape_step(shape))
+        if 0 in length and steps:
+            inner = (ops.slice_, ((0,) * len(start), length, step), length, None)
+            steps = (inner, *steps[1:])
         offset = source.storage_offset()
         offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
         label = "SliceBackward0"
@@ -162,6 +165,8 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
         ) from None
     if back is not None:
         value = permute(value, _inverse(back))
+    if not value.numel():
+        return
     changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
     if order is not None:
         changed = permute(changed, _inverse(order))

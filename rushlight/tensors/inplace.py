@@ -111,6 +111,9 @@ def check_can_cast(have: Any, want: Any) -> None:
 def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
     """Put `result` (same shape and dtype) into the tensor's storage, with its history."""
     storage, view, counter = tensor._storage, tensor._view, tensor._counter
+    if not tensor.numel():
+        counter.version += 1
+        return tensor
     if view is None:
         _adopt(tensor, result, counter)
         storage.replace(result._value())
@@ -126,12 +129,15 @@ def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
     if tensor._grad is None:
         tensor._grad = Grad(requires=False)
         tensor._grad.base_fn = None if base._grad is None else base._grad.fn
-    now = write_through(base, view.steps, result)
+    now = write_through(base, view.own, result)
     if now._grad is not None and now._grad.fn is not None:
-        now._grad.fn.label = "CopySlices"
+        now._grad.fn.label = "torch::autograd::CopySlices"
     _own_saved(result, counter)
     _adopt(base, now, counter)
-    storage.replace(now._value())
+    if base._view is None:
+        storage.replace(now._value())
+    else:
+        storage.replace(write_through(storage.node, base._view.steps, now._value()))
     counter.version += 1
     return tensor
 

@@ -83,7 +83,7 @@ class Tensor:
         _share(self, data)
         if self._view is not None:
             view = data._view
-            self._view = View(view.steps, view.strides, view.offset, None, False, "")  # type: ignore[union-attr]
+            self._view = View(view.steps, view.strides, view.offset)  # type: ignore[union-attr]
         if require_grad:
             self.requires_grad_(True)
         return self
@@ -359,7 +359,7 @@ class Tensor:
         _share(made, self)
         if self._view is not None:
             view = self._view
-            made._view = View(view.steps, view.strides, view.offset, None, False, "")
+            made._view = View(view.steps, view.strides, view.offset)
         return made
 
     def detach_(self) -> Tensor:
@@ -390,7 +390,7 @@ class Tensor:
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
         self._view = (
-            None if view is None else View(view.steps, view.strides, view.offset, None, False, "")
+            None if view is None else View(view.steps, view.strides, view.offset)
         )
         self._node, self._seen = value._node, value._seen
         self._counter = Counter()
@@ -444,17 +444,20 @@ def edge_of(tensor: Tensor) -> Any:
 def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
-    base = tensor if parent is None else parent.base
+    if parent is None or parent.base is None:
+        base, own = tensor, steps
+    else:
+        base, own = parent.base, (*parent.own, *steps)
     made = object.__new__(Tensor)
     _share(made, tensor)
     made._shape = shape
     before = () if parent is None else parent.steps
-    made._view = View((*before, *steps), strides, offset, base, STATE.grad, label)
+    made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
     if tensor._storage.foreign is None:
         made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
-    if base is not None and tensor._dtype.kind == "float":
+    if tensor._dtype.kind == "float":
         edge = edge_of(tensor) if STATE.grad else None
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
@@ -469,7 +472,7 @@ def base_of(tensor: Tensor) -> Tensor:
     view = tensor._view
     if view is None:
         return tensor
-    if view.base is not None:
+    if view.base is not None and view.base._view is None:
         return view.base
     made = object.__new__(Tensor)
     _share(made, tensor)
@@ -500,7 +503,7 @@ def _follow_base(tensor: Tensor) -> None:
     if fn is tensor._grad.base_fn or fn is None:
         return
     before = STATE.grad
-    history = view_history((fn, base._grad.number), base, view.steps, view.label)  # type: ignore[union-attr]
+    history = view_history((fn, base._grad.number), base, view.own, view.label)  # type: ignore[union-attr]
     STATE.grad = before
     tensor._grad.fn, tensor._grad.number = history
     tensor._grad.requires = True
@@ -547,7 +550,7 @@ def _wrap(dim: int, ndim: int) -> int:
 def _attach(tensor: Tensor, fn: GradFn, number: int) -> Tensor:
     view = tensor._view
     if view is not None and view.base is not None:  # the function's history, not the base's
-        tensor._view = View(view.steps, view.strides, view.offset, None, False, "")
+        tensor._view = View(view.steps, view.strides, view.offset)
     tensor._grad = Grad(fn, number)
     return tensor
 

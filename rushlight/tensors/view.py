@@ -21,16 +21,20 @@ Step = tuple[OpDef, tuple, tuple, Any]  # record, attributes, result shape, resu
 
 
 class View:
-    """steps from the base; strides and offset in elements; the base Tensor (for autograd)."""
+    """steps from the storage's value, `own` those from `base`; strides and offset in elements.
 
-    __slots__ = ("steps", "strides", "offset", "base", "tracked", "label")
+    `base` is the tensor whose history the view follows. It may itself see only a part of the
+    storage (a leaf over a detached view). None: memory is shared, history is not (detach).
+    """
+
+    __slots__ = ("steps", "strides", "offset", "base", "own", "tracked", "label")
 
     def __init__(
-        self, steps: tuple[Step, ...], strides: tuple, offset: int, base: Any, tracked: bool,
-        label: str,
+        self, steps: tuple[Step, ...], strides: tuple, offset: int, base: Any = None,
+        own: tuple[Step, ...] = (), tracked: bool = False, label: str = "",
     ) -> None:  # fmt: skip
         self.steps, self.strides, self.offset = steps, strides, offset
-        self.base = base  # None: shares memory but not history (detach)
+        self.base, self.own = base, own
         self.tracked = tracked  # made while autograd recorded
         self.label = label  # the name of its gradient function
 

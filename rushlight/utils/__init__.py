@@ -1,6 +1,6 @@
-"""`torch.utils`: data loading, handles of hooks."""
+"""`torch.utils`: data loading, checkpointing, handles of hooks."""
 
-from rushlight.utils import data, hooks
+from rushlight.utils import checkpoint, data, hooks
 from rushlight.utils.typename import typename
 
-__all__ = ["data", "hooks", "typename"]
+__all__ = ["checkpoint", "data", "hooks", "typename"]

@@ -12,11 +12,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.autograd import Function
-from rushlight.autograd.api import backward as run_backward
-from rushlight.autograd.mode import enable_grad, saved_tensors_hooks
-from rushlight.tensors.generator import get_rng_state, set_rng_state
-from rushlight.tensors.tensor import Tensor
+import rushlight as torch
 
 
 @contextlib.contextmanager
@@ -25,22 +21,22 @@ def _rng(state: Any) -> Any:
     if state is None:
         yield
         return
-    before = get_rng_state()
-    set_rng_state(state)
+    before = torch.get_rng_state()
+    torch.set_rng_state(state)
     try:
         yield
     finally:
-        set_rng_state(before)
+        torch.set_rng_state(before)
 
 
-class CheckpointFunction(Function):
+class CheckpointFunction(torch.autograd.Function):
     """The reentrant form."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable, preserve: bool, *args: Any) -> Any:
         ctx.run, ctx.args = run, args
-        ctx.state = get_rng_state() if preserve else None
-        ctx.save_for_backward(*[a for a in args if isinstance(a, Tensor)])
+        ctx.state = torch.get_rng_state() if preserve else None
+        ctx.save_for_backward(*[a for a in args if isinstance(a, torch.Tensor)])
         return run(*args)
 
     @staticmethod
@@ -48,23 +44,23 @@ class CheckpointFunction(Function):
         saved = iter(ctx.saved_tensors)
         args = []
         for arg in ctx.args:
-            if isinstance(arg, Tensor):
+            if isinstance(arg, torch.Tensor):
                 fresh = next(saved).detach()
                 fresh.requires_grad = arg.requires_grad
                 args.append(fresh)
             else:
                 args.append(arg)
-        with enable_grad(), _rng(ctx.state):
+        with torch.enable_grad(), _rng(ctx.state):
             outputs = ctx.run(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True)
-                 if isinstance(o, Tensor) and o.requires_grad]  # fmt: skip
+                 if isinstance(o, torch.Tensor) and o.requires_grad]  # fmt: skip
         if not pairs:
             raise RuntimeError(
                 "none of output has requires_grad=True, this checkpoint() is not necessary"
             )
-        run_backward([o for o, _ in pairs], [g for _, g in pairs])
-        return (None, None, *[a.grad if isinstance(a, Tensor) else None for a in args])
+        torch.autograd.backward([o for o, _ in pairs], [g for _, g in pairs])
+        return (None, None, *[a.grad if isinstance(a, torch.Tensor) else None for a in args])
 
 
 class _Frame:
@@ -76,7 +72,7 @@ class _Frame:
         self.values: list[Any] | None = None
         self.used = 0
 
-    def pack(self, tensor: Tensor) -> int:
+    def pack(self, tensor: torch.Tensor) -> int:
         self.count += 1
         return self.count - 1
 
@@ -92,11 +88,11 @@ class _Frame:
     def _recompute(self) -> None:
         kept: list[Any] = []
 
-        def keep(tensor: Tensor) -> int:
+        def keep(tensor: torch.Tensor) -> int:
             kept.append(tensor)
             return len(kept) - 1
 
-        with enable_grad(), _rng(self.state), saved_tensors_hooks(keep, kept.__getitem__):
+        with torch.enable_grad(), _rng(self.state), torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__):
             self.run()
         if len(kept) != self.count:
             raise CheckpointError(
@@ -130,9 +126,9 @@ def checkpoint(
         if kwargs:
             raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    state = get_rng_state() if preserve_rng_state else None
+    state = torch.get_rng_state() if preserve_rng_state else None
     frame = _Frame(lambda: function(*args, **kwargs), state)
-    with saved_tensors_hooks(frame.pack, frame.unpack):
+    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack):
         return function(*args, **kwargs)
 
 

@@ -483,8 +483,10 @@ class Maker:
 
         def fits(v: Value) -> bool:
             keys = v.keys
-            return v.dtype is x.dtype and len(keys) == len(x.dims) and (
-                keys[:dim] + keys[dim + 1 :] == rest
+            return (
+                v.dtype is x.dtype
+                and len(keys) == len(x.dims)
+                and (keys[:dim] + keys[dim + 1 :] == rest)
             )
 
         parts = [x, *(self.pick(rng, fits) for _ in range(rng.choice((1, 1, 2))))]

@@ -102,7 +102,7 @@ x.flip(0)
 x.roll(1, 0)
 x.tril()
 x.gather(1, m.long())
-x.scatter(1, m.long()[:, :1], y)
+x.scatter(1, m.long()[:, :1], y[:, :1])
 x.scatter_add(1, m.long(), y)
 x.index_select(0, ix)
 x.index_add(0, ix, y)
@@ -168,6 +168,8 @@ a = x.detach(); a * y
 x * z
 x + x + x
 """.strip().splitlines()
+# PyTorch gives zero tensors here that numpy cannot read.
+FIRST_ORDER = ("x.abs()", "F.l1_loss(x, y)")
 LEAVES = ("x", "y", "v", "p", "b3", "img", "ker", "z")
 
 
@@ -212,7 +214,7 @@ def test_gradient_is_pytorchs(text):
     check(text, 1, 1e-5 if "float32" in text else 1e-9)
 
 
-@pytest.mark.parametrize("text", [t for t in VALUES if "float32" not in t])
+@pytest.mark.parametrize("text", [t for t in VALUES if t not in FIRST_ORDER and "float32" not in t])
 def test_second_gradient_is_pytorchs(text):
     check(text, 2, 1e-7)
 

@@ -79,9 +79,26 @@ def test_sizes_that_were_equal_by_chance_are_told_apart() -> None:
     assert t.match(np.array([6, 6])).tolist() == [6, 6]
 
 
-def test_offsets_are_variables_from_the_first_sample() -> None:
-    t = template([[3, 0, 4]], {1})
-    assert t.match(np.array([3, 99, 4])).tolist() == [99]
+def test_products_are_no_variables() -> None:
+    t = template([[16, 2, 8, 6, 32], [27, 3, 9, 9, 54]])
+    assert t.names == ("s0", "s1")
+    s0, s1 = t.sizes([16, 2, 8, 6, 32])[1:3]
+    assert t.sizes([16, 2, 8, 6, 32]) == [s0 * s1, s0, s1, s0 * 3, s0 * s1 * 2]
+    assert t.match(np.array([20, 4, 5, 12, 40])).tolist() == [4, 5]
+    assert t.match(np.array([20, 4, 5, 13, 40])) is None
+
+
+def test_a_product_by_chance_is_told_apart() -> None:
+    samples = [[4, 8], [8, 16]]
+    assert template(samples).names == ("s0",)
+    assert template([*samples, [9, 17]]).names == ("s0", "s1")
+
+
+def test_offsets_that_vary_are_variables_of_their_own() -> None:
+    """Also when they equal a size, or each other, in all samples."""
+    t = template([[3, 3, 4, 4], [5, 5, 6, 6]], {1, 2})
+    assert t.names == ("s0", "o1", "o2", "s3")
+    assert t.match(np.array([3, 99, 7, 4])).tolist() == [3, 99, 7, 4]
 
 
 # programs --------------------------------------------------------------------------------------------
@@ -93,11 +110,14 @@ def test_the_same_recording_is_compiled_once(engine: Engine) -> None:
     assert engine.programs.compiled == 1
 
 
-def test_offsets_and_numbers_never_recompile(engine: Engine) -> None:
+def test_numbers_never_recompile_and_offsets_once(engine: Engine) -> None:
     for start in range(6):
         x = O.slice_(floats(20), (start,), (8,), (1,))
         engine.check(O.mul(x, scalar_node(0.1 * start, float32)))
-    assert engine.programs.compiled == 1
+        if start == 0:
+            engine.check(O.mul(x, scalar_node(7.5, float32)))
+            assert engine.programs.compiled == 1
+    assert engine.programs.compiled == 2
 
 
 def test_a_size_that_varies_is_compiled_twice_at_most(engine: Engine) -> None:
@@ -142,6 +162,16 @@ def test_product_of_variables_is_found_in_the_shape_of_a_reshape(engine: Engine)
         x = O.reshape(floats(b, t, 16), (b * t, 16))
         engine.check(O.reshape(O.dot(x, floats(16, 24)), (b, t, 24)))
     assert engine.programs.compiled == 2
+
+
+def test_the_epilogue_of_a_contraction_stays_in_its_kernel_with_variable_sizes(
+    engine: Engine,
+) -> None:
+    for b, t in ((2, 8), (3, 9)):
+        x = O.dot(O.reshape(floats(b, t, 16), (b * t, 16)), floats(16, 24))
+        root = O.tanh(O.add(O.reshape(x, (b, t, 24)), floats(24)))
+        program, _ = engine.programs.find(record([root]), frozenset(), site_text)
+        assert len([call for region in program.plan.regions for call in region]) == 1
 
 
 def test_offsets_are_found_among_the_ints() -> None:

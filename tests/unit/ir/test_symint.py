@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rushlight.ir import scalar
 from rushlight.ir.symint import (
     Expr,
     Var,
@@ -169,3 +170,14 @@ def test_division_is_not_simplified_without_proof() -> None:
     assert floordiv(i, M) != 0
     assert mod(i + j, M) != i + j
     assert not is_nonnegative(i - 1)
+
+
+def test_variables_of_one_name_with_other_bounds_are_different() -> None:
+    """Every kernel calls its axes d0, d1, ...; what is known of one must not be used for another."""
+    short, long = Var("d0", 0, 4, "axis"), Var("d0", 0, 19, "axis")
+    assert short == Var("d0", 0, 4, "axis")
+    assert short != long
+    kept = scalar.index(short)
+    assert scalar.index(long) is not kept
+    assert mod(scalar.index(long).meta, 8) != long
+    assert is_less(short, 10) and not is_less(long, 10)

@@ -144,8 +144,9 @@ def merges(draw: st.DrawFn) -> tuple[Shape, list[list[int]]]:
     strides = []
     for _ in range(draw(st.integers(1, 3))):
         kind = draw(st.integers(0, 2))
-        row = [0 if kind == 1 and draw(st.booleans()) else s * (2 if kind == 2 else 1)
-               for s in whole]
+        row = [
+            0 if kind == 1 and draw(st.booleans()) else s * (2 if kind == 2 else 1) for s in whole
+        ]
         strides.append(row)
     return shape, strides
 

@@ -1,0 +1,62 @@
+"""Copies, pickles, and other ways out of and into a tensor."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+
+def test_pickle_and_deepcopy():
+    x = torch.tensor([[1.5, 2.0]], requires_grad=True)
+    x.sum().backward()
+    for made in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert made.tolist() == x.tolist() and made.requires_grad and made.dtype is x.dtype
+    assert copy.deepcopy(x).grad.tolist() == [[1, 1]]
+    y = pickle.loads(pickle.dumps(torch.ones(3, dtype=torch.bfloat16)[1:]))
+    assert y.tolist() == [1, 1] and y.dtype is torch.bfloat16
+
+
+def test_clone_and_detach():
+    x = torch.zeros(3)
+    c, d = x.clone(), x.detach()
+    x[0] = 1
+    assert c.tolist() == [0, 0, 0] and d.tolist() == [1, 0, 0]
+    c[1] = 5
+    assert x.tolist() == [1, 0, 0]
+
+
+def test_number_protocols():
+    assert [10, 20, 30][torch.tensor(1)] == 20
+    assert int(torch.tensor(3.7)) == 3 and f"{torch.tensor(2.5):.2f}" == "2.50"
+    assert 2 in torch.tensor([1, 2]) and 5 not in torch.tensor([1, 2])
+    assert np.asarray(torch.ones(2)).sum() == 2 and (np.float32(2) * torch.ones(2)).tolist() == [2, 2]
+
+
+def test_set_default_dtype():
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.tensor([1.0]).dtype is torch.float64 and (torch.tensor([1]) / 2).dtype is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_bfloat16_has_no_numpy():
+    with pytest.raises(TypeError, match="BFloat16"):
+        torch.ones(1, dtype=torch.bfloat16).numpy()
+
+
+def test_storage_of_constants_is_never_computed():
+    """A number leaf is shared by the whole program: a flush must not turn it into memory."""
+    x = torch.zeros(())
+    y = torch.zeros(())
+    x.add_(1)
+    assert x.item() == 1 and y.item() == 0
+    x.zero_()
+    torch.flush()
+    x.add_(2)
+    assert x.item() == 2 and torch.zeros(()).item() == 0
