@@ -138,7 +138,17 @@ def bits(array: np.ndarray) -> bytes:
 TOLERANCE = {"float64": 1e-7, "float32": 5e-3, "float16": 0.05, "bfloat16": 0.2}
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str:
+def tolerance_of(node: Node, known: dict[Node, float] | None = None) -> float:
+    """That of the coarsest dtype on the way to a node. `known`: values that have one already."""
+    found = dict(known or {})
+    for here in topological([node], stop=found.__contains__):
+        if here not in found:
+            own = TOLERANCE.get(here.dtype.name, 0.0)
+            found[here] = max([own, *(found[s] for s in here.src)])
+    return found[node]
+
+
+def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     """What is wrong with a result, or "" (whole numbers exactly, floats to a tolerance)."""
     if got.dtype.kind in "iub":
         wrong = got != want
@@ -146,7 +156,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str:
         a, b = got.astype(np.float64), want.astype(np.float64)
         finite = b[np.isfinite(b)]
         scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
-        limit = TOLERANCE[want.dtype.name] * scale
+        limit = tolerance * scale
         with np.errstate(invalid="ignore"):
             wrong = ~((np.abs(a - b) <= limit) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if not wrong.any():
