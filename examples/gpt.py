@@ -355,6 +355,7 @@ def sample(model: GPT, corpus: Corpus, prompt: str, length: int, temperature: fl
         while len(text) < end:
             if pos == model.block:
                 start, pos = start + model.block - model.block // 2, 0
+                caches = model.new_caches()
             logits = model(torch.tensor([[text[start + pos]]]), caches, pos)
             drawn = torch.multinomial(F.softmax(logits[0, -1] / temperature, dim=-1), 1).item()
             pos += 1

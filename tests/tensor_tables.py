@@ -6,8 +6,6 @@ test.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 SETUP = """

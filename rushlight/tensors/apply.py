@@ -67,9 +67,7 @@ class Plan:
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
         if len(args) > self.count:
-            raise TypeError(
-                f"{self.record.name}() takes {self.count} arguments, {len(args)} given"
-            )
+            raise TypeError(f"{self.record.name}() takes {self.count} arguments, {len(args)} given")
         filled = list(args)
         used = 0
         for param in self.params[len(args) :]:

@@ -77,8 +77,13 @@ def compile(  # noqa: A001  (PyTorch's name)
     """
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-            options=options, disable=disable,
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
         )
     if disable:
         return model
@@ -301,9 +306,20 @@ class CompiledFunction:
         )  # fmt: skip
         fixed = [None if isinstance(leaf, Tensor) else leaf for leaf in leaves]
         return _Replay(
-            before, program, values, sources, list(recording.numbers),
-            [(i, origin) for _, i, origin in origins], bindings, placing.updates, placing.grads,
-            placing.outputs, fixed, spec, donated, placing.grad_guards,
+            before,
+            program,
+            values,
+            sources,
+            list(recording.numbers),
+            [(i, origin) for _, i, origin in origins],
+            bindings,
+            placing.updates,
+            placing.grads,
+            placing.outputs,
+            fixed,
+            spec,
+            donated,
+            placing.grad_guards,
         )
 
     def _bind_numbers(
@@ -317,9 +333,7 @@ class CompiledFunction:
         old_checks = {check.name: check for check in last[0].checks}
         bindings: list[tuple[int, Check]] = []
         bound: set[int] = set()
-        for position, (old, new) in enumerate(
-            zip(last[1].numbers, recording.numbers, strict=True)
-        ):
+        for position, (old, new) in enumerate(zip(last[1].numbers, recording.numbers, strict=True)):
             if recording.scalars[position].buffer is not None or old == new:
                 continue
             for check in snapshot.checks:
@@ -351,9 +365,7 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, (Tensor, Node, Ref))
 
 
-def _sources(
-    session: Session, recording: Recording, tensors: Sequence[Tensor]
-) -> list[_Source]:
+def _sources(session: Session, recording: Recording, tensors: Sequence[Tensor]) -> list[_Source]:
     arguments = {id(t._storage): i for i, t in enumerate(tensors)}
     old_grads = {id(storage): weak for weak, storage in session.grads_read}
     sources = []

@@ -14,7 +14,13 @@ from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_view import (
-    diagonal, expand, narrow, permute, reshape, transpose, unsqueeze,
+    diagonal,
+    expand,
+    narrow,
+    permute,
+    reshape,
+    transpose,
+    unsqueeze,
 )  # fmt: skip
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
@@ -65,7 +71,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"and {list(item._shape)} at entry {position}"
             )
     at = wrap_dim(dim, len(first) + 1)
-    return _finish(apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out)
+    return _finish(
+        apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out
+    )
 
 
 def _atleast(tensor: Tensor, ndim: int) -> Tensor:
@@ -273,7 +281,9 @@ def broadcast_shapes(*shapes: Any) -> Size:
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     shape = parse_size(size)
     lead = self.dim() - len(shape)
-    dims = [i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)]
+    dims = [
+        i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)
+    ]
     result = self.sum(dims, keepdim=True) if dims else self
     return reshape(result, shape)
 

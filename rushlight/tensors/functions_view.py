@@ -108,9 +108,7 @@ swapaxes = swapdims = transpose
 
 def t(input: Tensor) -> Tensor:
     if input.dim() > 2:
-        raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {input.dim()}D"
-        )
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.dim()}D")
     return _permuted(input, tuple(reversed(range(input.dim()))), "TBackward0")
 
 
@@ -132,7 +130,9 @@ def reversed_dims(input: Tensor) -> Tensor:
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     ndim = input.dim()
     src = [wrap_dim(d, ndim) for d in ([source] if isinstance(source, int) else source)]
-    dst = [wrap_dim(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)]
+    dst = [
+        wrap_dim(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)
+    ]
     if len(src) != len(dst):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({src} dims) should contain the "

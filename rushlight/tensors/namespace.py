@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# ruff: noqa: F401  (names are collected by `globals()` below)
+
 from typing import Any
 
 from rushlight.autograd.mode import (

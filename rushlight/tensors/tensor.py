@@ -225,9 +225,7 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         if requires_grad and self._dtype.kind != "float":
-            raise RuntimeError(
-                "only Tensors of floating point dtype can require gradients"
-            )
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
             raise RuntimeError(
@@ -322,9 +320,7 @@ class Tensor:
 
     def register_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         meta = self._grad
         if meta.fn is None:  # type: ignore[union-attr]
             if meta.hooks is None:  # type: ignore[union-attr]
@@ -337,11 +333,11 @@ class Tensor:
 
     def register_post_accumulate_grad_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         meta = self._grad
         if meta.post_hooks is None:  # type: ignore[union-attr]
             meta.post_hooks = {}  # type: ignore[union-attr]
@@ -389,9 +385,7 @@ class Tensor:
         """Take over another tensor's memory; the history and the version stay."""
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
-        self._view = (
-            None if view is None else View(view.steps, view.strides, view.offset)
-        )
+        self._view = None if view is None else View(view.steps, view.strides, view.offset)
         self._node, self._seen = value._node, value._seen
         self._counter = Counter()
         if self._grad is not None:
@@ -441,7 +435,9 @@ def edge_of(tensor: Tensor) -> Any:
     return (accumulator, 0)
 
 
-def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str) -> Tensor:
+def make_view(
+    tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str
+) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
     if parent is None or parent.base is None:
@@ -477,7 +473,13 @@ def base_of(tensor: Tensor) -> Tensor:
     made = object.__new__(Tensor)
     _share(made, tensor)
     node = tensor._storage.node
-    made._shape, made._dtype, made._view, made._node, made._seen = node.shape, node.dtype, None, None, None
+    made._shape, made._dtype, made._view, made._node, made._seen = (
+        node.shape,
+        node.dtype,
+        None,
+        None,
+        None,
+    )
     return made
 
 
@@ -528,9 +530,7 @@ def _check_grad(tensor: Tensor, grad: Any) -> None:
             "systems that assume they match."
         )
     if grad._shape != tensor._shape:
-        raise RuntimeError(
-            f"assigned grad has data of a different size"
-        )
+        raise RuntimeError("assigned grad has data of a different size")
 
 
 def _cpp_name(dtype: DType) -> str:
@@ -565,4 +565,3 @@ TENSORS.attach = _attach
 TENSORS.hold = _hold
 TENSORS.edge = edge_of
 TENSORS.is_tensor = lambda value: isinstance(value, Tensor)
-

@@ -326,8 +326,14 @@ def functions(module):
     b = x * 1
     c = Double_.apply(b)
     c.sum().backward()
-    return [first.grad_fn.name(), g.tolist(), g2.tolist(), place.requires_grad, x.grad.tolist(),
-            b.tolist()]
+    return [
+        first.grad_fn.name(),
+        g.tolist(),
+        g2.tolist(),
+        place.requires_grad,
+        x.grad.tolist(),
+        b.tolist(),
+    ]
 
 
 def test_custom_functions():
