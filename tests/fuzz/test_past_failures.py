@@ -1,4 +1,4 @@
-"""Small graphs that random ones were made small to; each was computed wrongly or not at all once."""
+"""Small graphs that random ones shrank to; each was computed wrongly, or not at all, once."""
 
 from __future__ import annotations
 
