@@ -36,7 +36,8 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 @dataclass(frozen=True)
 class Setup:
     """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate:
-    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however small."""
+    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however
+    small."""
 
     target: str = "host"
     vary: frozenset[int] = frozenset()
