@@ -35,8 +35,9 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 
 @dataclass(frozen=True)
 class Setup:
-    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate: inputs are
-    copies that the program may overwrite. threads: 2 shares out every launch, however small."""
+    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate:
+    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however
+    small."""
 
     target: str = "host"
     vary: frozenset[int] = frozenset()
@@ -124,11 +125,11 @@ def shared_out(threads: int) -> Iterator[None]:
         executor.PROGRAM_SHARE_PS, executor.REGION_SHARE_PS = old
 
 
-# comparing ------------------------------------------------------------------------------------------
+# comparing ------------------------------------------------------------
 
 
 def bits(array: np.ndarray) -> bytes:
-    """The bytes, with one NaN for all NaNs (which of two NaNs an addition gives is not promised)."""
+    """The bytes, with one NaN for all (which of two NaNs an addition gives is not promised)."""
     if array.dtype.kind not in "iub":
         wide = array.astype(np.float64)
         array = np.where(np.isnan(wide), np.array(np.nan, array.dtype), array)
@@ -178,7 +179,7 @@ def same_bits(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
     return ""
 
 
-# the same values by other graphs --------------------------------------------------------------------
+# the same values by other graphs ------------------------------------------------------------
 
 
 def rebuild(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -250,7 +251,7 @@ def _new_leaf(leaf: Node, array: np.ndarray) -> Node:
     return buffer_node(memory, array.shape, leaf.dtype)
 
 
-# making failures small ------------------------------------------------------------------------------
+# making failures small ------------------------------------------------------------
 
 Check = Callable[[Sequence[Node]], str]
 

@@ -232,7 +232,7 @@ class Grouping:
         if other.before >> group.number & 1:
             return False
         where = self._where(group, node, group.at[node])
-        return len(group.members) + len(other.members) < MAX_MEMBERS and all(
+        return group.weight + other.weight < MAX_WEIGHT and all(
             _same_place(at, other.at[source], source)
             for source, at in self._reads_of(node, where)
             if source in other.at
@@ -260,6 +260,7 @@ class Grouping:
         """`other` becomes part of `group`."""
         group.members = other.members + group.members
         group.at = other.at | group.at
+        group.weight += other.weight
         self.group_of.update(dict.fromkeys(other.members, group))
         self.groups.remove(other)
         for readers in self._readers.values():
