@@ -26,6 +26,7 @@ PRIMITIVE_KINDS = (
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
+    "attention",  # flash_attention
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits

@@ -1,4 +1,5 @@
-"""Scaled dot product attention. The gradient keeps nothing but operands and output: the
+"""Scaled dot product attention, over a primitive that never holds all scores (flash_attention:
+online softmax over blocks of keys). The gradient keeps nothing but operands and output: the
 probabilities are computed again.
 
 Shape letters: L queries, S keys, E features.
@@ -6,15 +7,16 @@ Shape letters: L queries, S keys, E features.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rushlight.base.dtypes import bool_
-from rushlight.ir.opdef import Arg, Attr, Call, Value
+from rushlight.ir.opdef import Arg, Attr, Call, Value, op
 from rushlight.ops.binary import add, eq, le
 from rushlight.ops.build import iota_along, keep, like, swap_last
-from rushlight.ops.composite import composite
+from rushlight.ops.composite import composite, in_float32
 from rushlight.ops.meta import Meta
 from rushlight.ops.products import batched_dot
 from rushlight.ops.reduce import reduce_max, reduce_sum
@@ -26,9 +28,9 @@ from rushlight.ops.unary import exp
 MINUS = float("-inf")
 
 
-def scores_of(query: Any, key: Any, mask: Any, is_causal: bool, scale: Any) -> Any:
-    """query @ key^T * scale, masked: -inf where a key must not be seen."""
-    scores = batched_dot(query * like(scale, query.dtype), swap_last(key, key.ndim))
+def scores_of(query: Any, key: Any, mask: Any, is_causal: bool) -> Any:
+    """query @ key^T, masked: -inf where a key must not be seen."""
+    scores = batched_dot(query, swap_last(key, key.ndim))
     if is_causal:
         rows, columns = scores.shape[-2:]
         seen = le(iota_along(2, 1, columns), iota_along(2, 0, rows))
@@ -50,25 +52,32 @@ def probabilities(scores: Any) -> Any:
 def attention_decompose(
     query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False, scale: Any = 1.0
 ) -> Any:
-    p = probabilities(scores_of(query, key, mask, is_causal, scale))
-    return batched_dot(p, value)
+    query = query * like(scale, query.dtype)
+    return flash_attention(query, key, value, mask, is_causal=is_causal)
 
 
 def attention_grad(
     g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: Any,
     meta: Meta,
 ) -> tuple:  # fmt: skip
+    factor = like(scale, query.dtype)
+    by_query, *others = flash_grad(g, out, query * factor, key, value, mask, is_causal, meta)
+    return None if by_query is None else by_query * factor, *others
+
+
+def flash_grad(
+    g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, meta: Meta
+) -> tuple:
     """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys."""
-    p = probabilities(scores_of(query, key, mask, is_causal, scale))
+    p = probabilities(scores_of(query, key, mask, is_causal))
     by_p = batched_dot(g, swap_last(value, value.ndim))
     inner = keep(reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
     by_scores = p * (by_p - inner)
-    factor = like(scale, query.dtype)
     by_mask = by_query = by_key = by_value = None
     if meta.needs("query"):
-        by_query = batched_dot(by_scores, key) * factor
+        by_query = batched_dot(by_scores, key)
     if meta.needs("key"):
-        by_key = batched_dot(swap_last(by_scores, by_scores.ndim), query * factor)
+        by_key = batched_dot(swap_last(by_scores, by_scores.ndim), query)
     if meta.needs("value"):
         by_value = batched_dot(swap_last(p, p.ndim), g)
     if mask is not None and mask.dtype is not bool_ and meta.needs("mask"):
@@ -138,6 +147,42 @@ def attention_samples(rng: Rng) -> list[Sample]:
     ]
 
 
+def flash_reference(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: Any = None, is_causal: bool = False
+) -> np.ndarray:
+    return attention_reference(query, key, value, mask, 1.0, is_causal)
+
+
+def flash_samples(rng: Rng) -> list[Sample]:
+    """Those of the composite, without a scale."""
+    return [Sample(sample.args[:-1], sample.attrs) for sample in attention_samples(rng)]
+
+
+FEATURES_DIFFER = ErrorSample(
+    (np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3)), None, 1.0), {}, RuntimeError, "differ"
+)
+
+flash_attention = op(
+    name="flash_attention",
+    doc="softmax(query @ key^T + mask) @ value in one pass; a bool mask is true where a key is "
+    "seen. Leading dims broadcast, and the mask's to those of the scores.",
+    inputs=(
+        Arg("query"),
+        Arg("key"),
+        Arg("value"),
+        Arg("mask", optional=True),
+        Attr("is_causal", False),
+    ),
+    shape=attention_shape,
+    dtype=attention_dtype,
+    kind="attention",
+    reference=flash_reference,
+    grad=in_float32(flash_grad),
+    check=check_attention,
+    samples=flash_samples,
+    error_samples=(replace(FEATURES_DIFFER, args=FEATURES_DIFFER.args[:-1]),),
+)
+
 scaled_dot_product_attention = composite(
     "scaled_dot_product_attention",
     "softmax(query @ key^T * scale + mask) @ value; a bool mask is true where a key is seen.",
@@ -156,12 +201,5 @@ scaled_dot_product_attention = composite(
     dtype=attention_dtype,
     check=check_attention,
     samples=attention_samples,
-    error_samples=(
-        ErrorSample(
-            (np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3)), None, 1.0),
-            {},
-            RuntimeError,
-            "differ",
-        ),
-    ),
+    error_samples=(FEATURES_DIFFER,),
 )

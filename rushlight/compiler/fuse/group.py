@@ -10,7 +10,7 @@ kinds  "map"   members of one shape (up to reshape)
        "rows"  reductions of one operand shape over the same dims, the values of that shape before
                and after them, and values per row; one instance works on one row (or column block)
        "split" the same reductions when there are too few rows to share out: chunks first
-       "dot"   a contraction and what is done to each of its elements
+       "dot"   a contraction and what is done to each of its elements; "attention" likewise
        "pieces" cat and slice_scatter: one map per piece
        others  one point: "scan", "sort", "scatter", "host"
 """
@@ -163,7 +163,7 @@ class Grouping:
         found = dict.fromkeys(
             self.group_of[s] for s in reversed(sources) if s in self.group_of
         )
-        ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
+        ordered = sorted(found, key=lambda g: (g.kind not in ("dot", "attention"), -g.number))
         for source in sources:
             for group in self._readers.get(source, ())[-4:]:
                 if group not in found:
@@ -176,7 +176,7 @@ class Grouping:
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
-        if group.kind in ("map", "rows", "dot"):
+        if group.kind in ("map", "rows", "dot", "attention"):
             if node.shape == group.shape:
                 return [group.axes]
             if group.kind != "rows" and product(node.shape) == product(group.shape):

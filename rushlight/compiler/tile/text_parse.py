@@ -219,6 +219,8 @@ class _Parser(LineReader):
             grid: ir.AnyGrid = ir.Grid(axes, self.body())
         elif word == "dot":
             grid = self.dot()
+        elif word == "attention":
+            grid = self.attention()
         elif word == "scatter":
             grid = self.scatter()
         else:
@@ -253,7 +255,7 @@ class _Parser(LineReader):
     def stores(self) -> tuple[ir.Store, ...]:
         stores = []
         self.lines()
-        while self.peek() != "}":
+        while self.peek() not in ("}", "lse"):
             dest, at = self.target()
             value = self.atom()
             mask = self.atom() if self.accept("if") else None
@@ -315,6 +317,28 @@ class _Parser(LineReader):
         (k,) = self.axes("{")
         a, b = self.operands()
         return ir.DotGrid(batch, m, n, k, a, b, dtype, self.stores())
+
+    def attention(self) -> ir.AttentionGrid:
+        dtype, batch = self.dtype(), self.bracketed()
+        self.take("l")
+        axes = [axis for end in ("s", "e", "ev", "{") for axis in self.axes(end)]
+        self.lines()
+        self.take("holes")
+        holes = [self.atom()]
+        while self.accept(","):
+            holes.append(self.atom())
+        self.next_row()
+        self.take("keys")
+        self.take("from")
+        first = self.index()
+        self.take("to")
+        stop = self.index()
+        stores, lse_stores = self.stores(), ()
+        if self.accept("lse"):
+            lse_stores = self.stores()
+        return ir.AttentionGrid(
+            batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores
+        )
 
     def scatter(self) -> ir.ScatterGrid:
         kind, dest = self.take(), self.buffers[self.take()]
