@@ -112,7 +112,15 @@ def check_attention(call: Call) -> None:
     for a, b, text in pairs:
         if a != b and is_static(a) and is_static(b):
             raise RuntimeError(f"scaled_dot_product_attention: {text} differ: {a} and {b}")
-    if call["mask"] is not None and call["is_causal"]:
+    mask = call["mask"]
+    if mask is not None:
+        scores = (*broadcast_shapes(q[:-2], k[:-2], v[:-2]), q[-2], k[-2])
+        if broadcast_shapes(mask.shape, scores) != scores:
+            raise RuntimeError(
+                f"scaled_dot_product_attention: the mask's shape {list(mask.shape)} does not "
+                f"broadcast to that of the scores, {list(scores)}"
+            )
+    if mask is not None and call["is_causal"]:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
 
 
@@ -178,6 +186,7 @@ flash_attention = op(
     kind="attention",
     reference=flash_reference,
     grad=in_float32(flash_grad),
+    promote="none",
     check=check_attention,
     samples=flash_samples,
     error_samples=(replace(FEATURES_DIFFER, args=FEATURES_DIFFER.args[:-1]),),
@@ -199,6 +208,7 @@ scaled_dot_product_attention = composite(
     attention_grad,
     shape=attention_shape,
     dtype=attention_dtype,
+    promote="none",
     check=check_attention,
     samples=attention_samples,
     error_samples=(FEATURES_DIFFER,),

@@ -1,13 +1,12 @@
-"""nn.functional: activations, dropout, linear maps, embedding, normalization, attention."""
+"""nn.functional: activations, dropout, linear maps, embedding, normalization."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float32, float64, int32, int64
+from rushlight.base.dtypes import float32, float64, int32, int64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
@@ -16,7 +15,7 @@ from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import one_hot
-from rushlight.tensors.functions_view import chunk, reshape, transpose
+from rushlight.tensors.functions_view import chunk, reshape
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.inplace import NAMES, check_inplace, store
 from rushlight.tensors.random import uniform_node
@@ -365,49 +364,12 @@ def pairwise_distance(
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-# Attention ---------------------------------------------------------------------------------
-
-
-def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """softmax(query @ key.T * scale + mask) @ value."""
-    scale = 1 / math.sqrt(query._shape[-1]) if scale is None else scale
-    if enable_gqa:
-        key = key.repeat_interleave(query._shape[-3] // key._shape[-3], -3)
-        value = value.repeat_interleave(query._shape[-3] // value._shape[-3], -3)
-    scores = (query * scale) @ transpose(key, -2, -1)
-    if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be "
-                               "set when is_causal=True")  # fmt: skip
-        attn_mask = new_tensor(_causal(query._shape[-2], key._shape[-2]))
-    if attn_mask is not None:
-        if attn_mask._dtype is bool_:
-            scores = apply(ops.where, (attn_mask, scores, -math.inf))
-        else:
-            scores = scores + attn_mask
-    weights = _softmax(scores, -1)
-    if attn_mask is not None and attn_mask._dtype is bool_:
-        # A row with nothing to attend to gives zeros, as in PyTorch.
-        weights = apply(ops.where, (attn_mask.any(-1, keepdim=True), weights, 0.0))
-    return dropout(weights, dropout_p) @ value
-
-
-def _causal(rows: int, columns: int) -> Any:
-    i = ops.reshape.node(ops.iota.node(rows, int64), (rows, 1))
-    j = ops.reshape.node(ops.iota.node(columns, int64), (1, columns))
-    return ops.ge.node(i, j)
-
-
 __all__ = [
     "batch_norm", "bilinear", "celu", "cosine_similarity", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "elu", "embedding", "feature_dropout", "gelu", "glu", "group_norm",
     "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "instance_norm",
     "layer_norm", "leaky_relu", "linear", "local_response_norm", "log_softmax", "logsigmoid",
     "mish", "normalize", "one_hot", "pairwise_distance", "prelu", "relu", "relu6", "rms_norm",
-    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
+    "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip

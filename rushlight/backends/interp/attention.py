@@ -1,4 +1,4 @@
-"""The arithmetic of an AttentionGrid, exactly as [attention] of tile/ir defines it, on whole arrays.
+"""The arithmetic of an AttentionGrid on whole arrays, exactly as [attention] of tile/ir says.
 
 In: operands and scores with the batch flattened in front, the key range of every query. Out: the
 output and the lse. All groups and batch elements that see a block of keys are done together.

@@ -205,9 +205,11 @@ class _Run:
             first, stop = (self.offset(at, queries, {}) for at in (grid.first, grid.stop))
             out, top, total = online_softmax(scores, v, first, stop, at_each(grid.exp))
             lse = top + at_each(grid.log)(total)
-        for stores, axes, value in ((grid.stores, (grid.l, grid.ev), out), (grid.lse_stores, (grid.l,), lse)):
+        outputs = ((grid.stores, (grid.l, grid.ev), out), (grid.lse_stores, (grid.l,), lse))
+        for stores, axes, value in outputs:
             points, _ = lead.over(axes)
-            self.stores(stores, Points(points.env, points.count, np.arange(points.count)), value.ravel())
+            points = Points(points.env, points.count, np.arange(points.count))
+            self.stores(stores, points, value.ravel())
 
     def _operand(
         self, operand: E, lead: Points, first: ir.Axis, second: ir.Axis, dtype: Any

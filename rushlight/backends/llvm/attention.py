@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rushlight.backends.llvm.attention_steps import State, StepEmitter
-from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64
+from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
 from rushlight.backends.llvm.schedule import (
@@ -88,8 +88,9 @@ class AttentionEmitter:
         q, k, v = (cast(value, dtype) for value in (grid.q, grid.k, grid.v))
         # Rows of k side by side stay as they lie; a row length that is no number is turned.
         features = grid.e.extent
-        is_row = isinstance(features, int) and along_k(grid.k, grid.s, grid.e)
-        self.k_step = -(-features // s.lanes) * s.lanes + s.lanes if is_row else None
+        k_turned = along_k(grid.k, grid.s, grid.e)
+        is_row = isinstance(features, int) and k_turned
+        self.k_step = ceildiv(features, s.lanes) * s.lanes + s.lanes if is_row else None
         v_turned = along_k(grid.v, grid.ev, grid.s)
         self.v_step = KEY_BLOCK + s.lanes if v_turned else None
         steps = (self.k_step, 1) if self.k_step else (1, s.key_rows)
@@ -100,8 +101,7 @@ class AttentionEmitter:
         self.v_micro = micro_kernel(ctx.module, v_shape, ctx.target)
         q_turned = along_k(grid.q, grid.l, grid.e)
         self.q = Operand(q, grid.l, grid.e, s.columns, s.lanes, q_turned, dtype)
-        self.k = Operand(k, grid.s, grid.e, s.key_rows, s.lanes, is_row or along_k(
-            grid.k, grid.s, grid.e), dtype, self.k_step)  # fmt: skip
+        self.k = Operand(k, grid.s, grid.e, s.key_rows, s.lanes, k_turned, dtype, self.k_step)
         self.v = Operand(v, grid.ev, grid.s, s.value_rows, s.lanes, v_turned, dtype, self.v_step)
         self.width = ceildiv(grid.ev.extent, s.value_rows) * s.value_rows
         self.turned_width = ceildiv(grid.ev.extent, s.lanes) * s.lanes
@@ -193,9 +193,7 @@ class AttentionEmitter:
         keys = ctx.int_expr(builder, grid.s.extent, {})
         return self._larger(builder, first, i64(0)), min_value(builder, stop, keys)
 
-    def _pack_keys(
-        self, builder: ir.IRBuilder, env: Env, block: ir.Value, keys: ir.Value
-    ) -> None:
+    def _pack_keys(self, builder: ir.IRBuilder, env: Env, block: ir.Value, keys: ir.Value) -> None:
         ctx, grid, s = self.ctx, self.grid, self.schedule
         features = ctx.int_expr(builder, grid.e.extent, {})
         with ctx.for_range(builder, i64(0), keys, s.key_rows) as row:
@@ -204,9 +202,7 @@ class AttentionEmitter:
             self.pack_k.emit(builder, panel, env)
         width = ctx.int_expr(builder, grid.ev.extent, {})
         with ctx.for_range(builder, i64(0), width, s.value_rows) as row:
-            panel = Panel(
-                self._v_panel(builder, row), row, builder.sub(width, row), block, keys
-            )
+            panel = Panel(self._v_panel(builder, row), row, builder.sub(width, row), block, keys)
             self.pack_v.emit(builder, panel, env)
 
     def _block(
@@ -218,22 +214,24 @@ class AttentionEmitter:
         features = ctx.int_expr(builder, grid.e.extent, {})
         q_panel = self._elements(builder, ctx.args.local, builder.mul(panel, features))
         scores = self.parts["scores"]
-        columns, no, yes = i64(s.columns), ir.Constant(ir.IntType(1), 0), ir.Constant(ir.IntType(1), 1)
+        columns = i64(s.columns)
         with ctx.for_range(builder, i64(0), high, s.key_rows) as row:
             target = self._elements(builder, scores, builder.mul(row, columns))
-            args = [self._k_panel(builder, row), q_panel, columns, features, target, yes]
+            args = [self._k_panel(builder, row), q_panel, columns, features, target, I1(1)]
             builder.call(self.k_micro, args)
         state = self._state(builder, panel)
         at = {**env, grid.l.name: self._plus(builder, l0, panel)}
         left = builder.sub(rows, panel)
         self.steps.softmax(builder, state, at, left, block, scores, low, high)
-        self.steps.rescale(builder, state, self._value(builder, self.width))
-        with ctx.for_range(builder, i64(0), self._value(builder, self.width), s.value_rows) as row:
+        width = self._value(builder, self.width)
+        self.steps.rescale(builder, state, width)
+        key_step = i64(1 if self.v_step else s.value_rows)
+        with ctx.for_range(builder, i64(0), width, s.value_rows) as row:
             v_panel = self._v_panel(builder, row)
-            v_panel = self._elements(builder, v_panel, builder.mul(low, i64(1 if self.v_step else s.value_rows)))
+            v_panel = self._elements(builder, v_panel, builder.mul(low, key_step))
             p = self._elements(builder, scores, builder.mul(low, columns))
             target = self._elements(builder, state.sums, builder.mul(row, columns))
-            args = [v_panel, p, columns, builder.sub(high, low), target, no]
+            args = [v_panel, p, columns, builder.sub(high, low), target, I1(0)]
             builder.call(self.v_micro, args)
 
     # ---- places --------------------------------------------------------------------------

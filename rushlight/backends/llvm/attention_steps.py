@@ -27,7 +27,7 @@ MINUS_INFINITY = float("-inf")
 
 @dataclass(frozen=True)
 class State:
-    """Addresses: the largest score and the sum of exponentials per query, the sums [ev][columns]."""
+    """Addresses: the largest score and the sum of exponentials per query; sums [ev][columns]."""
 
     top: ir.Value
     total: ir.Value
@@ -211,7 +211,5 @@ class StepEmitter:
     def _load(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
         return builder.load(self._place(builder, base, at), typ=self.vector, align=self.size)
 
-    def _store(
-        self, builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value
-    ) -> None:
+    def _store(self, builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
         builder.store(value, self._place(builder, base, at), align=self.size)

@@ -263,7 +263,8 @@ class _Printer:
         self.line(f"keys from {self.index(grid.first)} to {self.index(grid.stop)}")
         self.stores(grid.stores)
         if grid.lse_stores:
-            self.line("lse")
+            self.indent = self.indent[:-2]
+            self.open("} lse")
             self.stores(grid.lse_stores)
 
     def scatter(self, grid: ir.ScatterGrid) -> None:

@@ -255,7 +255,7 @@ class _Parser(LineReader):
     def stores(self) -> tuple[ir.Store, ...]:
         stores = []
         self.lines()
-        while self.peek() not in ("}", "lse"):
+        while self.peek() != "}":
             dest, at = self.target()
             value = self.atom()
             mask = self.atom() if self.accept("if") else None
@@ -333,9 +333,9 @@ class _Parser(LineReader):
         first = self.index()
         self.take("to")
         stop = self.index()
-        stores, lse_stores = self.stores(), ()
-        if self.accept("lse"):
-            lse_stores = self.stores()
+        stores = self.stores()
+        self.take("}")
+        lse_stores = self.stores() if self.accept("lse") else ()
         return ir.AttentionGrid(
             batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores
         )
