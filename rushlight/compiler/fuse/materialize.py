@@ -89,6 +89,10 @@ def _reason(
     if is_in_pieces(node) and not _is_small(node, hints):
         return "pieces"
     size = hints.numel(node)
+    if node.op.kind == "elementwise" and any(u.op and u.op.kind == "attention" for u in users):
+        # Keys, values and masks are read once per block of queries: a cast may be repeated.
+        if not _inline_cost(node, reasons, size, hints).is_cheap():
+            return "attention_operand"
     repeated = any(_reads_repeatedly(r, node, size, hints) for r in readers)
     if repeated or len(users) > 1:
         cost = _inline_cost(node, reasons, size, hints)
