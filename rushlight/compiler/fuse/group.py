@@ -94,6 +94,8 @@ class Grouping:
         group = None
         if node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
+        elif node.op.kind == "attention":
+            group = self._join_attention(node)
         elif _is_map(node):
             group = self._join_map(node, sources)
         if group is None:
@@ -145,6 +147,19 @@ class Grouping:
             return ("too_few_rows", rows)
         same = all(m.shape == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
+
+    def _join_attention(self, node: Node) -> Group | None:
+        """The lse comes from the kernel of the output, if that is computed here."""
+        attended = node.src[0]
+        group = self.group_of.get(attended)
+        if node.name != "flash_lse" or group is None or group.members[0] is not attended:
+            return None
+        query, key, _, *mask = attended.src
+        if node.src[1:] != (query, key, *mask) or node.attrs != attended.attrs:
+            return None
+        group.at[node] = group.axes[:-1]
+        self._note(node, group, ("same_scores",), "yes")
+        return group
 
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
         for group in self._candidates(node, sources):
@@ -198,6 +213,8 @@ class Grouping:
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
             return ("needs_finished_rows",)  # its operand: another pass over the data
+        if any(s.name == "flash_lse" and s in group.at for s in sources):
+            return ("needs_finished_rows",)
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
             if source in group.at and not _same_place(read_at, group.at[source], source):
