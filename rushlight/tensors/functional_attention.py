@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import bool_, float32, int64
+from rushlight.ir.node import scalar_node
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_act import dropout
@@ -36,8 +37,10 @@ def scaled_dot_product_attention(
         # The mask may have leading dims that the operands have not.
         lead = broadcast_shapes(query._shape[:-2], attn_mask._shape[:-2])
         query = expand(query, (*lead, *query._shape[-2:]))
+    # Of the dtype it is used in: one leaf, for the output and for the gradient.
+    factor = scalar_node(float(scale), query._dtype.compute)
     operands = (query, key, value, attn_mask)
-    return apply(ops.scaled_dot_product_attention, (*operands, is_causal, scale))
+    return apply(ops.scaled_dot_product_attention, (*operands, is_causal, factor))
 
 
 def _check_mask(query: Tensor, mask: Tensor, is_causal: bool) -> None:
