@@ -20,6 +20,7 @@ from typing import Any
 
 from rushlight.base.errors import user_line
 
+_ROOT = __name__.partition(".")[0]
 _PACKAGE = str(Path(__file__).parent.parent) + "/"
 _PATHS = sysconfig.get_paths()
 _SITE = tuple(_PATHS[name] + "/" for name in ("purelib", "platlib"))
@@ -45,7 +46,7 @@ _PLAIN = (
 _SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output_nr"))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def kind_of_file(filename: str) -> str:
     """"package" (ours), "stdlib" or "user"."""
     if filename.startswith(_PACKAGE):
@@ -55,8 +56,14 @@ def kind_of_file(filename: str) -> str:
     return "stdlib" if filename.startswith((*_STDLIB, "<frozen")) else "user"
 
 
-def is_user_code(code: types.CodeType) -> bool:
-    return kind_of_file(code.co_filename) == "user"
+def kind_of_code(code: types.CodeType, namespace: dict) -> str:
+    """As for files; code without one (what dataclasses write) belongs to its module."""
+    if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):
+        root = str(namespace.get("__name__", "")).partition(".")[0]
+        if root == _ROOT:
+            return "package"
+        return "stdlib" if root in PURE_MODULES else "user"
+    return kind_of_file(code.co_filename)
 
 
 @dataclass(frozen=True)
@@ -107,7 +114,7 @@ class Codes:
         return before != (len(self.ran), self.by_name)
 
     def user(self) -> list[tuple[types.CodeType, dict]]:
-        return [pair for pair in self.ran.values() if is_user_code(pair[0])]
+        return [pair for pair in self.ran.values() if kind_of_code(*pair) == "user"]
 
     def attributes(self) -> frozenset[str]:
         """Every attribute name that the code, ours included, can read without computing it."""
@@ -143,9 +150,11 @@ class CodeWatch:
         code = frame.f_code
         if event == "call":
             self.codes.ran.setdefault((id(code), id(frame.f_globals)), (code, frame.f_globals))
-            kind = kind_of_file(code.co_filename)
+            kind = kind_of_code(code, frame.f_globals)
             caller = frame.f_back
-            if kind == "user" or caller is None or not is_user_code(caller.f_code):
+            if kind == "user" or caller is None:
+                return
+            if kind_of_code(caller.f_code, caller.f_globals) != "user":
                 return
             if kind == "package":
                 if code.co_qualname in _SHOWING:
@@ -154,7 +163,7 @@ class CodeWatch:
             module = frame.f_globals.get("__name__", "?")
             if module.partition(".")[0] not in PURE_MODULES:
                 self._refuse(f"it calls {module}.{code.co_qualname}()")
-        elif event == "c_call" and is_user_code(code):
+        elif event == "c_call" and kind_of_code(code, frame.f_globals) == "user":
             self._see_c_call(arg)
 
     def _see_c_call(self, function: Any) -> None:

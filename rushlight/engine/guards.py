@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.engine.code_watch import PURE_MODULES, Codes, is_user_code, kind_of_file, names_of
+from rushlight.engine.code_watch import PURE_MODULES, Codes, kind_of_code, kind_of_file, names_of
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 
 MAX_CHECKS = 50_000
@@ -36,7 +36,7 @@ _CONSTANT = (
     type, types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
     types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
     types.MemberDescriptorType, types.CodeType, range, slice, property, enum.Enum, np.dtype,
-    np.generic, np.ufunc, types.EllipsisType, types.NotImplementedType, type(object()),
+    np.generic, np.ufunc, types.EllipsisType, types.NotImplementedType,
 )  # fmt: skip
 _CONSTANT_MODULES = frozenset(
     "re decimal fractions datetime pathlib typing types functools _thread threading".split()
@@ -159,7 +159,7 @@ class _Walk:
         wrapped = fn.__dict__.get("__wrapped__")
         if wrapped is not None:
             self.value(self.ways.unwrap(wrapped), name)
-        if not is_user_code(fn.__code__):
+        if kind_of_code(fn.__code__, fn.__globals__) != "user":
             return
         self.functions.add(id(fn.__code__))
         self.snapshot.add_function(fn, name)
@@ -208,7 +208,7 @@ class _Walk:
 
     def instance(self, value: Any, name: str) -> None:
         kind = type(value)
-        if self.ways.is_opaque(value) or isinstance(value, _CONSTANT):
+        if kind is object or self.ways.is_opaque(value) or isinstance(value, _CONSTANT):
             return
         if isinstance(value, np.ndarray):
             self.array(value, name)
