@@ -18,7 +18,7 @@ from rushlight.engine import watch
 from rushlight.engine.capture import open_session
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, ProgramCache
+from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
@@ -65,7 +65,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     survive: set[Node] = set()
     for ref in live_refs():
         node = ref.node
-        if node.leaf == "buffer":
+        if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
         elif ref.saved:
             saved.append(node)
@@ -108,10 +108,11 @@ def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
 
 
 def run_program(
-    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object]
-) -> list[Buffer]:
+    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object],
+    layout: Layout | None = None,
+) -> list[Buffer]:  # fmt: skip
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
-    layout = program.layout(values)
+    layout = layout or program.layout(values)
     reuse = program.plan.meta["reuse"]
     first_result = len(inputs)
     results = []
