@@ -16,9 +16,10 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
-from rushlight.engine.realize import flush
+from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.storage import EAGER
@@ -155,6 +156,8 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     if EAGER.wanted:
         EAGER.wanted = False
         flush((node,))
+    elif node.serial >= PENDING.due:
+        limit_pending(node)
     return out
 
 

@@ -192,6 +192,8 @@ class Grouping:
             return ("needs_finished_rows",)  # its operand: another pass over the data
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
+            if source in group.at and self.points.reasons[source] == "long_chain":
+                return ("long_chain", source.name)
             if source in group.at and not _same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()

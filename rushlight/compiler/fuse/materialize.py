@@ -22,6 +22,7 @@ EXPENSIVE = frozenset(
 )
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
+MAX_INLINED_MOVES = 32  # views of views; a kernel builder goes down these by recursion
 
 
 @dataclass
@@ -165,13 +166,21 @@ def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
 
 
 def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> None:
-    """Cut chains whose inlined expression would grow without limit."""
+    """Cut chains whose inlined expression would grow without limit.
+
+    A kernel ends at such a cut (see group.py), so the pieces of a regular chain are equal programs.
+    """
     size: dict[Node, int] = {}
+    moves: dict[Node, int] = {}
     for node in order:
         if node.leaf:
-            size[node] = 1
+            size[node], moves[node] = 1, 0
             continue
-        inlined = (1 if s in reasons or s.leaf else size[s] for s in dict.fromkeys(node.src))
-        size[node] = 1 + sum(inlined)
-        if size[node] > MAX_INLINED_OPS and node not in reasons:
+        sources = list(dict.fromkeys(node.src))
+        own = 4 if node.name in EXPENSIVE else 1
+        size[node] = own + sum(1 if s in reasons or s.leaf else size[s] for s in sources)
+        depth = max((moves[s] for s in sources if s not in reasons), default=0)
+        moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
+        too_long = size[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
+        if too_long and node not in reasons:
             reasons[node] = "long_chain"

@@ -17,9 +17,9 @@ def build_map(builder: KernelBuilder) -> Kernel:
     access = builder.access()
     stores = []
     for member in group.members:
+        at = group.at[member]
+        value = access.value(member, at)
         if member in builder.outputs:
-            at = group.at[member]
-            value = access.value(member, at)
             stores.append(
                 Store(builder.output(member), linear(at, strides_of(member.shape)), value)
             )
