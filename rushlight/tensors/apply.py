@@ -349,7 +349,10 @@ def _track(
         for arg, like in zip(operands, likes, strict=False)
     ]
     fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
-    reads = plan.reads
+    reads, reads_out = plan.reads, plan.reads_out
+    if plan.record.saves is not None:
+        reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))
+        reads_out = "out" in reads
     for i, name in enumerate(owners):
         if name in reads:
             arg = operands[i] if i < len(operands) else None
@@ -360,7 +363,7 @@ def _track(
             else:
                 fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
-    if plan.reads_out:
+    if reads_out:
         fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 

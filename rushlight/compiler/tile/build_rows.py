@@ -190,7 +190,9 @@ class RowsBuilder:
     def _full_tile(self, name: str, dtype: DType) -> tuple[Local, int | Expr]:
         axes = [*self.over, *self.lanes]
         shape = tuple(axis.extent for axis in axes)
-        return Local(name, dtype, shape), linear([a.var for a in axes], strides_of(shape))
+        # A row value may read the one element there is along an axis of size 1.
+        at = [0 if axis.extent == 1 else axis.var for axis in axes]
+        return Local(name, dtype, shape), linear(at, strides_of(shape))
 
     def _reduces(self, members: list[Node]) -> None:
         if not members:
