@@ -24,7 +24,7 @@ class Caps:
     """What a target can do, as data."""
 
     name: str
-    features: str = ""            # part of every cache key
+    features: str = ""  # part of every cache key
     vector_bytes: int = 16
     threads: int = 1
     stack_tile_bytes: int = 32 << 10

@@ -146,7 +146,7 @@ class _Walk:
             self.value(lambda: fn.__self__, owner, f"{name}.__self__", depth)
             fn = fn.__func__
         elif not isinstance(fn, types.FunctionType):
-            call = getattr(type(fn), "forward", None) or getattr(type(fn), "__call__", None)
+            call = getattr(type(fn), "forward", None) or getattr(type(fn), "__call__", None)  # noqa: B004
             self.value(lambda: fn, fn, name, depth)
             fn = call
         if isinstance(fn, types.FunctionType) and _is_user_code(fn.__code__):

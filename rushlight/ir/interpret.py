@@ -16,9 +16,7 @@ from rushlight.ir.node import Node, topological
 LOW_PRECISION = ("bfloat16", "float16")
 
 
-def interpret(
-    roots: Sequence[Node], read: Callable[[Node], np.ndarray]
-) -> list[np.ndarray]:
+def interpret(roots: Sequence[Node], read: Callable[[Node], np.ndarray]) -> list[np.ndarray]:
     """Arrays of the roots. `read(leaf)` gives the array of a buffer leaf."""
     values: dict[Node, np.ndarray] = {}
     for node in topological(list(roots)):

@@ -170,7 +170,9 @@ def with_dtype(node: Node, dtype: DType) -> Node:
     return scalar_node(value, dtype, node.buffer)
 
 
-def topological(roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+def topological(
+    roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None
+) -> list[Node]:
     """Every node that the roots need, sources first, each once. Iterative (graphs are deep).
 
     `stop(node)` true: the node is listed but not entered.

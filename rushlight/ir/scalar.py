@@ -268,7 +268,7 @@ def minimum(a: E, b: Any) -> E:
 
 
 def topological(roots: list[E] | tuple[E, ...]) -> list[E]:
-    """All expressions below the roots, arguments first. Enters payloads of value Vars in indices."""
+    """All expressions below the roots, arguments first. Enters value Vars in indices."""
     order: list[E] = []
     seen: set[E] = set()
     stack: list[tuple[E, bool]] = [(r, False) for r in reversed(roots)]

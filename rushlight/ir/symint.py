@@ -323,7 +323,9 @@ def product(values: Iterable[int | Expr]) -> int | Expr:
     return result
 
 
-def _atom_bounds(op: str, a: int | Expr, b: int | Expr) -> tuple[int | Expr | None, int | Expr | None]:
+def _atom_bounds(
+    op: str, a: int | Expr, b: int | Expr
+) -> tuple[int | Expr | None, int | Expr | None]:
     if op == "mod":
         return 0, add(b, -1)
     if op == "floordiv":

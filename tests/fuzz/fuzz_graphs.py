@@ -205,7 +205,7 @@ class Maker:
         rng.shuffle(roots)
         return roots
 
-    # choosing operands -----------------------------------------------------------------------------
+    # choosing operands ---------------------------------------------------------------------------
 
     def pick(self, rng: random.Random, want: Callable[[Value], bool]) -> Value | None:
         """A value of that kind; late ones more often."""
@@ -243,7 +243,7 @@ class Maker:
             if getattr(self, f"do_{rng.choice(names)}")(rng):
                 return
 
-    # elementwise -----------------------------------------------------------------------------------
+    # elementwise ---------------------------------------------------------------------------------
 
     def do_smooth(self, rng: random.Random) -> bool:
         x = self.pick(rng, lambda v: v.is_float)
@@ -362,7 +362,7 @@ class Maker:
         self.add(O.cast(x.node, to), x.dims, x.bound, x.exact)
         return True
 
-    # movement --------------------------------------------------------------------------------------
+    # movement ------------------------------------------------------------------------------------
 
     def moved(self, x: Value, node: Node, dims: tuple[Dim, ...], bound: float = 0) -> bool:
         if int(np.prod([d.nominal for d in dims], dtype=np.int64)) > self.limit:

@@ -107,11 +107,11 @@ def shared_out(threads: int) -> Iterator[None]:
         executor.PROGRAM_SHARE_PS, executor.REGION_SHARE_PS = old
 
 
-# comparing ------------------------------------------------------------------------------------------
+# comparing ---------------------------------------------------------------------------------------
 
 
 def bits(array: np.ndarray) -> bytes:
-    """The bytes, with one NaN for all NaNs (which of two NaNs an addition gives is not promised)."""
+    """The bytes, with one NaN for all NaNs: which of two an addition gives is not promised."""
     if array.dtype.kind not in "iub":
         wide = array.astype(np.float64)
         array = np.where(np.isnan(wide), np.array(np.nan, array.dtype), array)
@@ -151,7 +151,7 @@ def same_bits(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
     return ""
 
 
-# the same values by other graphs --------------------------------------------------------------------
+# the same values by other graphs -----------------------------------------------------------------
 
 
 def rebuild(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -223,7 +223,7 @@ def _new_leaf(leaf: Node, array: np.ndarray) -> Node:
     return buffer_node(memory, array.shape, leaf.dtype)
 
 
-# making failures small ------------------------------------------------------------------------------
+# making failures small ---------------------------------------------------------------------------
 
 Check = Callable[[Sequence[Node]], str]
 

@@ -44,7 +44,7 @@ def floats(*shape: int) -> Node:
     return leaf_of(rng.standard_normal(shape).astype(np.float32), float32)
 
 
-# comparisons: "" when all is well --------------------------------------------------------------------
+# comparisons: "" when all is well ----------------------------------------------------------------
 
 
 def split_against_rows() -> str:
@@ -95,7 +95,7 @@ def compiled_against_interpreted() -> str:
     return next(filter(None, found), "")
 
 
-# faults ----------------------------------------------------------------------------------------------
+# faults ------------------------------------------------------------------------------------------
 
 
 def chunk_of(module: object, length: int = 3072) -> Patch:
