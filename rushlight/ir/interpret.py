@@ -47,7 +47,7 @@ def _apply(node: Node, values: dict[Node, np.ndarray]) -> np.ndarray:
         result = np.asarray(record.reference(*positional, **attrs))
     if result.shape != node.shape:
         raise AssertionError(f"{record.name}: reference gives {result.shape}, rule {node.shape}")
-    return np.ascontiguousarray(result.astype(node.dtype.np, copy=False)).reshape(node.shape)
+    return np.ascontiguousarray(result.astype(node.dtype.np, copy=False)).reshape(result.shape)
 
 
 def _widen(array: np.ndarray) -> np.ndarray:

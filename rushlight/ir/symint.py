@@ -354,8 +354,7 @@ def _find_upper(value: Expr) -> int | Expr | None:
         factors: list[int | Expr] = []
         for atom in monomial:
             bound = atom.hi if coef > 0 else atom.lo
-            is_size = isinstance(atom, VarAtom) and atom.var.kind == "size"
-            if is_size:
+            if isinstance(atom, VarAtom) and atom.var.kind == "size":
                 bound = atom.var
             elif bound is None or (atom.lo is None or not is_nonnegative(atom.lo)):
                 return None

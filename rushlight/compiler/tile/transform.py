@@ -234,11 +234,13 @@ def tiles_of(grid: AnyGrid) -> list[Local]:
         if isinstance(statement, Loop):
             pending.extend(reversed(statement.body))
             continue
-        parts: Sequence[Any] = (statement,)
+        parts: Sequence[Any]
         if isinstance(statement, Map):
             parts = statement.stores
         elif isinstance(statement, Reduce):
             parts = statement.items
+        else:
+            parts = (statement,)
         found.update((part.dest, None) for part in parts if isinstance(part.dest, Local))
     return list(found)
 
