@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends import find_backend
 from rushlight.backends.llvm import executor
-from rushlight.backends.llvm.build import build
+from rushlight.backends.llvm.build import build as llvm_build
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.plan import load as llvm_load
 from rushlight.backends.llvm.pool import set_num_threads
 from rushlight.compiler.pipeline import compile_graph
 from rushlight.engine.programs import Program, Template, _symbolic_graph, make_template
@@ -34,7 +35,7 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 
 @dataclass(frozen=True)
 class Setup:
-    """target: a name of TARGETS. vary: sizes of these values are variables. donate: inputs are
+    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate: inputs are
     copies that the program may overwrite. threads: 2 shares out every launch, however small."""
 
     target: str = "host"
@@ -61,10 +62,14 @@ def template_of(recording: Recording, vary: frozenset[int]) -> Template:
 def compile_recording(
     recording: Recording, template: Template, target: str, donated: frozenset[int] = frozenset()
 ) -> Program:
-    caps = find_caps(TARGETS[target])
+    if target == "interp":
+        backend = find_backend("interp")
+        build, load, caps = backend.build, backend.load, backend.find()
+    else:
+        build, load, caps = llvm_build, llvm_load, find_caps(TARGETS[target])
     graph = _symbolic_graph(recording, template, donated, lambda node: node.name)
     plan = compile_graph(graph, lambda programs: build(programs, caps), verify=True)
-    return Program(template, plan, load(plan, caps), "llvm")
+    return Program(template, plan, load(plan, caps), target)
 
 
 def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # noqa: B008
@@ -84,6 +89,18 @@ def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # n
         for root, buffer in zip(recording.roots, results, strict=True)
     }
     return [found[root] for root in roots]
+
+
+def run_as_seen_first(first: Recording, second: Recording, target: str) -> list[np.ndarray]:
+    """The values of `second` by the program with variables that `first` was compiled to."""
+    samples = np.array([first.ints, second.ints], np.int64)
+    template = make_template(samples, offset_positions(first))
+    program = compile_recording(first, template, target)
+    values = template.match(samples[1])
+    assert values is not None
+    inputs = [leaf.buffer for leaf in second.inputs]
+    buffers = run_program(program, values, inputs, second.numbers)
+    return [b.view(n.dtype, n.shape) for n, b in zip(second.roots, buffers, strict=True)]
 
 
 def copy_buffer(leaf: Node) -> Any:

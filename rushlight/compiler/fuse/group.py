@@ -30,7 +30,7 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, Var, product
 
-MAX_MEMBERS = 48
+MAX_WEIGHT = 600  # operations of a kernel: compile time grows faster than their number
 MIN_ROWS = 16
 SMALL_NUMEL = 1 << 15
 
@@ -49,6 +49,7 @@ class Group:
     reduced: tuple[int, ...] = ()
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
+    weight: int = 0
     before: int = 0  # bit set of groups that must run earlier
 
     @property
@@ -160,9 +161,9 @@ class Grouping:
                     found[group] = None
                     ordered.append(group)
         for group in ordered:
-            if len(group.members) >= MAX_MEMBERS:
-                self._note(node, group, ("kernel_full", MAX_MEMBERS))
-        return [g for g in ordered if len(g.members) < MAX_MEMBERS]
+            if group.weight >= MAX_WEIGHT:
+                self._note(node, group, ("kernel_full", MAX_WEIGHT))
+        return [g for g in ordered if g.weight < MAX_WEIGHT]
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
@@ -228,6 +229,7 @@ class Grouping:
 
     def _link(self, group: Group, node: Node, sources: list[Node]) -> None:
         group.members.append(node)
+        group.weight += self.points.weights.get(node, 1)
         self.group_of[node] = group
         gained = 0
         for source in sources:

@@ -22,15 +22,18 @@ EXPENSIVE = frozenset(
 )
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
+EXPENSIVE_WEIGHT = 8
 
 
 @dataclass
 class Points:
-    """`points` in topological order; `users[node]`: the points that read it through inlining."""
+    """`points` in topological order; `users[node]`: the points that read it through inlining;
+    `weights[node]`: about how many operations its expression is."""
 
     points: list[Node]
     users: dict[Node, set[Node]]
     reasons: dict[Node, str] = field(default_factory=dict)
+    weights: dict[Node, int] = field(default_factory=dict)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.reasons
@@ -52,10 +55,10 @@ def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
             reason = _reason(node, readers[node], users[node], reasons, hints)
             if reason:
                 reasons[node] = reason
-    _bound_inlining(order, reasons)
+    weights = _bound_inlining(order, reasons)
     points = [node for node in order if node in reasons]
     _recount(order, readers, reasons, users)
-    return Points(points, users, reasons)
+    return Points(points, users, reasons, weights)
 
 
 def _recount(
@@ -166,14 +169,15 @@ def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
     return node in reasons or (node.op is not None and node.op.kind in BARRIERS)
 
 
-def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> None:
-    """Cut chains whose inlined expression would grow without limit."""
-    size: dict[Node, int] = {}
+def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, int]:
+    """Cut chains whose inlined expression would grow without limit; the weights of all nodes."""
+    weight: dict[Node, int] = {}
     for node in order:
         if node.leaf:
-            size[node] = 1
+            weight[node] = 1
             continue
-        inlined = (1 if s in reasons or s.leaf else size[s] for s in dict.fromkeys(node.src))
-        size[node] = 1 + sum(inlined)
-        if size[node] > MAX_INLINED_OPS and node not in reasons:
+        inlined = (1 if s in reasons or s.leaf else weight[s] for s in dict.fromkeys(node.src))
+        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + sum(inlined)
+        if weight[node] > MAX_INLINED_OPS and node not in reasons:
             reasons[node] = "long_chain"
+    return weight

@@ -17,9 +17,10 @@ def build_map(builder: KernelBuilder) -> Kernel:
     access = builder.access()
     stores = []
     for member in group.members:
+        at = group.at[member]
+        # Every member is evaluated, in order, so that long chains nest no deeper than one member.
+        value = access.value(member, at)
         if member in builder.outputs:
-            at = group.at[member]
-            value = access.value(member, at)
             stores.append(
                 Store(builder.output(member), linear(at, strides_of(member.shape)), value)
             )
