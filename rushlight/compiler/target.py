@@ -103,7 +103,9 @@ class Plan:
 
 
 class LoadedPlan(Protocol):
-    def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
+    def run(
+        self, pointers: Sequence[int] | np.ndarray, ints: np.ndarray, numbers: Sequence[Any]
+    ) -> int:
         """Run all regions. `pointers`: one address per Plan.buffers (temps included, placed by the
         engine's memory plan). `ints`: int64, one per Plan.variables. `numbers`: Python numbers.
         Returns the status word: 0, or the site number of a failed index check."""

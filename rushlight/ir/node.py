@@ -21,7 +21,7 @@ import math
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.base.dtypes import DType
@@ -183,9 +183,7 @@ def with_dtype(node: Node, dtype: DType) -> Node:
     return scalar_node(value, dtype, node.buffer)
 
 
-def topological(
-    roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None
-) -> list[Node]:
+def topological(roots: Sequence[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """Every node that the roots need, sources first, each once. Iterative (graphs are deep).
 
     `stop(node)` true: the node is listed but not entered.
