@@ -78,8 +78,9 @@ class Node:
     def become_leaf(self, buffer: Any) -> None:
         """The value is in memory now: forget how it was computed."""
         with _LOCK:
-            if not self.leaf:
-                _INTERNED.pop(self.key, None)
+            weak = _INTERNED.get(self.key)
+            if weak is not None and weak() is self:
+                del _INTERNED[self.key]
             self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
             self.buffer = buffer
 
@@ -101,7 +102,10 @@ class Node:
 
 _LOCK = threading.RLock()
 _SERIAL = itertools.count()
-_INTERNED: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+# Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
+# WeakValueDictionary does the same at four times the cost per node.)
+_INTERNED: dict[tuple, weakref.ref[Node]] = {}
+_SWEEP_AT = 1 << 14
 
 
 def make_node(
@@ -117,7 +121,8 @@ def make_node(
     because a graph with symbolic sizes may give one op several shapes.
     """
     key = (op.name, tuple(map(id, src)), attrs, shape, dtype)
-    found = _INTERNED.get(key)
+    weak = _INTERNED.get(key)
+    found = None if weak is None else weak()
     if found is not None and not found.leaf:
         return found
     node = Node.__new__(Node)
@@ -125,11 +130,21 @@ def make_node(
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     with _LOCK:
-        other = _INTERNED.get(key)
-        if other is not None and not other.leaf:
-            return other
-        _INTERNED[key] = node
+        weak = _INTERNED.get(key)
+        found = None if weak is None else weak()
+        if found is not None and not found.leaf:
+            return found
+        _INTERNED[key] = weakref.ref(node)
+        if len(_INTERNED) > _SWEEP_AT:
+            _sweep()
     return node
+
+
+def _sweep() -> None:
+    global _SWEEP_AT
+    for key in [key for key, weak in _INTERNED.items() if weak() is None]:
+        del _INTERNED[key]
+    _SWEEP_AT = max(1 << 14, 2 * len(_INTERNED))
 
 
 def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = None) -> Node:

@@ -21,6 +21,7 @@ and cast: the compiler casts around each op.
 from __future__ import annotations
 
 import struct
+import threading
 import weakref
 from typing import Any
 
@@ -96,18 +97,31 @@ class E:
         return to_text(self)
 
 
-_INTERNED: weakref.WeakValueDictionary[tuple, E] = weakref.WeakValueDictionary()
+_INTERNED: dict[tuple, weakref.ref[E]] = {}  # dead entries are misses, swept now and then
+_SWEEP_AT = 1 << 15
+_LOCK = threading.Lock()
 
 
 def make(op: str, args: tuple[E, ...], dtype: DType, meta: Any = None) -> E:
     """The interned expression; arguments are not changed or checked here."""
     key = (op, tuple(map(id, args)), dtype, meta)
-    found = _INTERNED.get(key)
+    weak = _INTERNED.get(key)
+    found = None if weak is None else weak()
     if found is None:
         found = E.__new__(E)
         found.op, found.args, found.dtype, found.meta = op, args, dtype, meta
-        found = _INTERNED.setdefault(key, found)
+        with _LOCK:
+            _INTERNED[key] = weakref.ref(found)
+            if len(_INTERNED) > _SWEEP_AT:
+                _sweep()
     return found
+
+
+def _sweep() -> None:
+    global _SWEEP_AT
+    for key in [key for key, weak in _INTERNED.items() if weak() is None]:
+        del _INTERNED[key]
+    _SWEEP_AT = max(1 << 15, 2 * len(_INTERNED))
 
 
 def _lift(value: Any, like: E) -> E:

@@ -152,7 +152,7 @@ class Maker:
         self.special = seed % 10 == 3
         self.arrays = 0
 
-    # values ---------------------------------------------------------------------------------------
+    # values ------------------------------------------------------------
 
     def add(self, node: Node, dims: tuple[Dim, ...], bound: float, exact: bool) -> Value:
         assert tuple(d.n for d in dims) == node.shape, (node, dims)
@@ -210,7 +210,7 @@ class Maker:
         rng.shuffle(roots)
         return roots
 
-    # choosing operands ---------------------------------------------------------------------------
+    # choosing operands ------------------------------------------------------------
 
     def pick(self, rng: random.Random, want: Callable[[Value], bool]) -> Value | None:
         """A value of that kind; late ones more often."""
@@ -248,7 +248,7 @@ class Maker:
             if getattr(self, f"do_{rng.choice(names)}")(rng):
                 return
 
-    # elementwise ---------------------------------------------------------------------------------
+    # elementwise ------------------------------------------------------------
 
     def do_smooth(self, rng: random.Random) -> bool:
         x = self.pick(rng, lambda v: v.is_float)
@@ -370,7 +370,7 @@ class Maker:
         self.add(O.cast(x.node, to), x.dims, x.bound, x.exact)
         return True
 
-    # movement ------------------------------------------------------------------------------------
+    # movement ------------------------------------------------------------
 
     def moved(self, x: Value, node: Node, dims: tuple[Dim, ...], bound: float = 0) -> bool:
         if int(np.prod([d.nominal for d in dims], dtype=np.int64)) > self.limit:

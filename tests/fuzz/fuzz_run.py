@@ -35,8 +35,9 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 
 @dataclass(frozen=True)
 class Setup:
-    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate: inputs are
-    copies that the program may overwrite. threads: 2 shares out every launch, however small."""
+    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate:
+    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however
+    small."""
 
     target: str = "host"
     vary: frozenset[int] = frozenset()
@@ -124,11 +125,11 @@ def shared_out(threads: int) -> Iterator[None]:
         executor.PROGRAM_SHARE_PS, executor.REGION_SHARE_PS = old
 
 
-# comparing ---------------------------------------------------------------------------------------
+# comparing ------------------------------------------------------------
 
 
 def bits(array: np.ndarray) -> bytes:
-    """The bytes, with one NaN for all NaNs: which of two an addition gives is not promised."""
+    """The bytes, with one NaN for all (which of two NaNs an addition gives is not promised)."""
     if array.dtype.kind not in "iub":
         wide = array.astype(np.float64)
         array = np.where(np.isnan(wide), np.array(np.nan, array.dtype), array)
@@ -138,7 +139,17 @@ def bits(array: np.ndarray) -> bytes:
 TOLERANCE = {"float64": 1e-7, "float32": 5e-3, "float16": 0.05, "bfloat16": 0.2}
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str:
+def tolerance_of(node: Node, known: dict[Node, float] | None = None) -> float:
+    """That of the coarsest dtype on the way to a node. `known`: values that have one already."""
+    found = dict(known or {})
+    for here in topological([node], stop=found.__contains__):
+        if here not in found:
+            own = TOLERANCE.get(here.dtype.name, 0.0)
+            found[here] = max([own, *(found[s] for s in here.src)])
+    return found[node]
+
+
+def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     """What is wrong with a result, or "" (whole numbers exactly, floats to a tolerance)."""
     if got.dtype.kind in "iub":
         wrong = got != want
@@ -146,7 +157,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str:
         a, b = got.astype(np.float64), want.astype(np.float64)
         finite = b[np.isfinite(b)]
         scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
-        limit = TOLERANCE[want.dtype.name] * scale
+        limit = tolerance * scale
         with np.errstate(invalid="ignore"):
             wrong = ~((np.abs(a - b) <= limit) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if not wrong.any():
@@ -168,7 +179,7 @@ def same_bits(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
     return ""
 
 
-# the same values by other graphs -----------------------------------------------------------------
+# the same values by other graphs ------------------------------------------------------------
 
 
 def rebuild(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -240,7 +251,7 @@ def _new_leaf(leaf: Node, array: np.ndarray) -> Node:
     return buffer_node(memory, array.shape, leaf.dtype)
 
 
-# making failures small ---------------------------------------------------------------------------
+# making failures small ------------------------------------------------------------
 
 Check = Callable[[Sequence[Node]], str]
 

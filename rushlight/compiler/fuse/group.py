@@ -17,6 +17,7 @@ kinds  "map"   members of one shape (up to reshape)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -75,6 +76,7 @@ class Grouping:
     def __init__(self, points: Points, hints: Hints, trace: Trace = SILENT) -> None:
         self.points, self.hints, self.trace = points, hints, trace
         self.groups: list[Group] = []
+        self._numbers = itertools.count()
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
         self._readers: dict[Node, list[Group]] = {}
@@ -97,6 +99,11 @@ class Grouping:
         if group is None:
             group = self._new_group(node)
             self._note(node, group, ("starts_a_kernel", group.kind), "yes")
+        for source in sources:
+            other = self.group_of.get(source)
+            if other is not None and self._is_twin(group, other, node, sources):
+                self._merge(group, other)
+                self._note(node, group, ("joins_two_kernels",), "yes")
         self._link(group, node, sources)
 
     def _note(self, node: Node, group: Group, reason: Reason, choice: str = "no") -> None:
@@ -209,6 +216,26 @@ class Grouping:
     def _has_enough_rows(self, shape: tuple, rows: int | Expr) -> bool:
         return self.hints(rows) >= MIN_ROWS or self.hints(product(shape)) <= SMALL_NUMEL
 
+    def _is_twin(self, group: Group, other: Group, node: Node, sources: list[Node]) -> bool:
+        """Both work on the same rows, neither needs the other, and `node` reads of the second only
+        what lies at its own place: one kernel can do the work of both."""
+        if other is group or not group.kind == other.kind == "rows":
+            return False
+        if (group.shape, group.reduced) != (other.shape, other.reduced):
+            return False
+        # Neither needs the other, now or by way of what `node` reads.
+        needed = [self.group_of[s] for s in sources if s in self.group_of]
+        if any(g.before >> other.number & 1 for g in (group, *needed)):
+            return False
+        if other.before >> group.number & 1:
+            return False
+        where = self._where(group, node, group.at[node])
+        return group.weight + other.weight < MAX_WEIGHT and all(
+            _same_place(at, other.at[source], source)
+            for source, at in self._reads_of(node, where)
+            if source in other.at
+        )
+
     # bookkeeping --------------------------------------------------------------------------------
 
     def _new_group(self, node: Node) -> Group:
@@ -222,10 +249,27 @@ class Grouping:
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
-        group = Group(kind, len(self.groups), shape, axes_of(shape), reduced)
+        group = Group(kind, next(self._numbers), shape, axes_of(shape), reduced)
         group.at[node] = group.row_axes if reduced else group.axes
         self.groups.append(group)
         return group
+
+    def _merge(self, group: Group, other: Group) -> None:
+        """`other` becomes part of `group`."""
+        group.members = other.members + group.members
+        group.at = other.at | group.at
+        group.weight += other.weight
+        self.group_of.update(dict.fromkeys(other.members, group))
+        self.groups.remove(other)
+        for readers in self._readers.values():
+            readers[:] = [group if reader is other else reader for reader in readers]
+        old, new = 1 << other.number, 1 << group.number
+        group.before |= other.before
+        for later in self.groups:
+            if later.before & old:
+                later.before = later.before & ~old | new
+            if later.before & new:
+                later.before |= group.before
 
     def _link(self, group: Group, node: Node, sources: list[Node]) -> None:
         group.members.append(node)

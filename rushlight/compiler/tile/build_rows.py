@@ -164,7 +164,7 @@ class RowsBuilder:
             elif self._is_read_later(member, stage) and self._fits_tile(member.dtype):
                 tile, at = self._full_tile(f"f{len(self.stored) + len(stores)}", member.dtype)
                 stores.append(Store(tile, at, value))
-                readers[member] = _tile_reader(tile, at)
+                readers[member] = self._tile_reader(tile)
         if stores:
             self.body.append(Map((*self.over, *self.lanes), tuple(stores)))
             self.stored.update(readers)
@@ -194,6 +194,12 @@ class RowsBuilder:
         axes = [*self.over, *self.lanes]
         shape = tuple(axis.extent for axis in axes)
         return Local(name, dtype, shape), linear([a.var for a in axes], strides_of(shape))
+
+    def _tile_reader(self, tile: Local) -> Reader:
+        """Reads a full tile; a value per row may, where the reduced dims have size 1."""
+        dims = (*self.builder.group.reduced, *(() if self.column is None else (self.column,)))
+        strides = strides_of(tile.shape)
+        return lambda at, mask: s.local(tile, linear([at[d] for d in dims], strides))
 
     def _reduces(self, members: list[Node]) -> None:
         if not members:
@@ -398,10 +404,6 @@ def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:
 
 def _is_reduce(node: Node) -> bool:
     return node.op is not None and node.op.kind == "reduce"
-
-
-def _tile_reader(tile: Local, at: int | Expr) -> Reader:
-    return lambda _, mask: s.local(tile, at)
 
 
 def _value_reader(value: E) -> Reader:

@@ -1,4 +1,4 @@
-"""Kernels on disk: found by another process, rebuilt when damaged, never of another target."""
+"""Kernels on disk: another process finds them; damaged or foreign ones are built again."""
 
 from __future__ import annotations
 
