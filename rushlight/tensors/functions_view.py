@@ -180,8 +180,8 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     if lead < 0:
         raise RuntimeError(
             f"expand({NAMES.get(input._dtype.name)}Type{list(shape)}, size={wanted}): the number "
-            f"of sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions "
-            f"in the tensor ({len(shape)})"
+            f"of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(shape)})"
         )
     moved = [0] * len(wanted)
     for i, size in enumerate(wanted):

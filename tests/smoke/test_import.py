@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DEFERRED = (
     "llvmlite", "tqdm", "matplotlib", "hypothesis", "torch", "scipy",
     "numpy.random", "tempfile", "secrets", "multiprocessing", "asyncio",
-    "rushlight.nn", "rushlight.optim", "rushlight.utils", "rushlight.cli", "rushlight.backends.llvm",
+    "rushlight.nn", "rushlight.optim", "rushlight.utils", "rushlight.cli",
+    "rushlight.backends.llvm",
 )  # fmt: skip
 
 
