@@ -115,8 +115,9 @@ class Tensor:
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
         if view is not None and self._dtype is not self._storage.node.dtype:
-            return read_through(self._storage.foreign_view(
-                self._storage.node.shape, row_major(self._storage.node.shape), 0), view.steps)  # fmt: skip
+            shape = self._storage.node.shape
+            whole = self._storage.foreign_view(shape, row_major(shape), 0)
+            return read_through(whole, view.steps)
         offset = 0 if view is None else view.offset
         return self._storage.foreign_view(self._shape, self.stride(), offset)
 

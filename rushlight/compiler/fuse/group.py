@@ -161,9 +161,7 @@ class Grouping:
 
     def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
         """Groups that compute a source (latest first), then groups that read one too."""
-        found = dict.fromkeys(
-            self.group_of[s] for s in reversed(sources) if s in self.group_of
-        )
+        found = dict.fromkeys(self.group_of[s] for s in reversed(sources) if s in self.group_of)
         ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
         for source in sources:
             for group in self._readers.get(source, ())[-4:]:
@@ -339,9 +337,7 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
 
 def _same_place(a: tuple, b: tuple, node: Node) -> bool:
     """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(
-        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
-    )
+    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:

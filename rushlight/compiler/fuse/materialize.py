@@ -123,8 +123,10 @@ def _is_window(readers: list[Node]) -> bool:
 def _reads_repeatedly(reader: Node, node: Node, size: int, hints: Hints) -> bool:
     if reader.name == "gather_nd":
         return reader.src[0] is node
-    return reader.op is not None and reader.op.kind in ("movement", "elementwise") and (
-        hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad"
+    return (
+        reader.op is not None
+        and reader.op.kind in ("movement", "elementwise")
+        and (hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad")
     )
 
 
