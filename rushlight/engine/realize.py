@@ -123,17 +123,27 @@ def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
 
 
 def run_program(
-    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object],
-    layout: Layout | None = None,
-) -> list[Buffer]:  # fmt: skip
+    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object]
+) -> list[Buffer]:
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
-    layout = layout or program.layout(values)
+    layout = program.layout(values)
     reuse = program.plan.meta["reuse"]
     first_result = len(inputs)
     results = []
     for number, nbytes in enumerate(layout.result_bytes, first_result):
         source = reuse.get(number)
         results.append(allocate(nbytes) if source is None else inputs[source])
+    launch(program, values, layout, inputs, results, numbers)
+    return results
+
+
+def launch(
+    program: Program, values: np.ndarray, layout: Layout, inputs: Sequence[Buffer],
+    results: Sequence[Buffer], numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run into these results; where a result takes an input's memory, it is that input."""
+    reuse = program.plan.meta["reuse"]
+    first_result = len(inputs)
     arena = allocate(layout.arena_bytes)
     pointers = np.empty(len(program.plan.buffers), np.int64)
     pointers[:first_result] = [buffer.address for buffer in inputs]
@@ -150,4 +160,3 @@ def run_program(
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         raise index_error(program.plan, status, sizes, inputs, numbers)
-    return results

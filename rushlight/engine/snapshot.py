@@ -158,14 +158,15 @@ class _Sealed:
         for mapping, name in snapshot._dicts:
             if id(mapping) in free:
                 entries.append((mapping, [k for k in mapping if k not in free[id(mapping)]], name))
-        getters = [(_getter(names), mapping) for mapping, names, _ in entries]
+        spaces = [mapping for mapping, names, _ in entries for _ in names]
+        names = [name for _, names, _ in entries for name in names]
         self.flat = [
             _Flat(lambda: _chain(map(dict.values, plain)),
                   [f"{n}[{k!r}]" for d, n in whole for k in d]),
             _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
             _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
             _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
-            _Flat(lambda: _chain([get(mapping) for get, mapping in getters]),
+            _Flat(lambda: map(operator.getitem, spaces, names),
                   [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
             _Flat(lambda: _chain(map(_function_parts, functions)),
                   [n for _, n in snapshot._functions for _ in range(3)]),
@@ -222,9 +223,3 @@ def same_content(now: Any, before: Any) -> bool:
         return now == before
     return same(now, before)
 
-
-def _getter(names: list[str]) -> Callable[[Any], tuple]:
-    if len(names) == 1:
-        name = names[0]
-        return lambda mapping: (mapping[name],)
-    return operator.itemgetter(*names) if names else lambda mapping: ()

@@ -24,6 +24,7 @@ from rushlight.engine.realize import (
     PROGRAMS,
     find_donated,
     flush,
+    launch,
     run_program,
     site_text,
     wanted,
@@ -31,6 +32,7 @@ from rushlight.engine.realize import (
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node, buffer_node
+from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
@@ -59,17 +61,16 @@ class TensorGuards:
         self.tensors = tensors
         self.parts = list(map(_TENSOR_PARTS, tensors))
         self.metas = [t._grad for t in tensors if t._grad is not None]
-        self.grads = self._read()
-
-    def _read(self) -> list[tuple]:
-        return [
-            (requires, fn, retained, tuple(hooks.items()) if hooks else None,
-             tuple(post.items()) if post else None)
+        self.grads = [
+            (requires, fn, retained, hooks and dict(hooks), post and dict(post))
             for requires, fn, retained, hooks, post in map(_GRAD_PARTS, self.metas)
-        ]  # fmt: skip
+        ]
 
     def holds(self) -> bool:
-        return list(map(_TENSOR_PARTS, self.tensors)) == self.parts and self._read() == self.grads
+        return (
+            list(map(_TENSOR_PARTS, self.tensors)) == self.parts
+            and list(map(_GRAD_PARTS, self.metas)) == self.grads
+        )
 
 
 @dataclass
@@ -119,10 +120,13 @@ class Replay:
     outputs: list[tuple[int, Any]]
     leaves: list[Any]
     spec: Any
+    grad_results: set[int]
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
         pairs = list(enumerate(self.sources.where))
+        own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
+        self.room = Room(self.program, self.layout, self.inputs, own)
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
@@ -157,7 +161,8 @@ class Replay:
             for position, step in positions:
                 numbers[position] = seed if step is None else offset + step
         buffer = None
-        results = run_program(self.program, self.values, buffers, numbers, self.layout)
+        results = self.room.take(buffers)
+        launch(self.program, self.values, self.layout, buffers, results, numbers)
         return self._place(results, storages, nodes, tensors)
 
     def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:
@@ -208,6 +213,38 @@ class Replay:
         return unflatten(self.spec, leaves)
 
 
+class Room:
+    """Memory for the results of a replay.
+
+    Small results that stay with the model (weights, states, gradients) share one block: they live
+    and die together. What goes to the caller has memory of its own.
+    """
+
+    SMALL_BYTES = 1 << 14
+
+    def __init__(self, program: Program, layout: Layout, inputs: int, own: set[int]) -> None:
+        reuse = program.plan.meta["reuse"]
+        self.parts: list[tuple[int, int, int]] = []  # kind (input number, or -1, -2), bytes, offset
+        total = 0
+        for result, nbytes in enumerate(layout.result_bytes):
+            source = reuse.get(inputs + result, -1)
+            if source < 0 and result in own and nbytes <= self.SMALL_BYTES:
+                self.parts.append((-2, nbytes, total))
+                total += -(-nbytes // ALIGN) * ALIGN
+            else:
+                self.parts.append((source, nbytes, 0))
+        self.total = total
+
+    def take(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        block = allocate(self.total) if self.total else None
+        start = 0 if block is None else block.address
+        return [
+            Buffer(start + offset, nbytes, block, False) if kind == -2
+            else allocate(nbytes) if kind == -1 else buffers[kind]
+            for kind, nbytes, offset in self.parts
+        ]  # fmt: skip
+
+
 class Held:
     """A value in the place of a storage."""
 
@@ -239,6 +276,7 @@ class Builder:
         self.leaves, self.spec = flatten(result)
         self.sources = Sources()
         self.ways = self._ways()
+        self.grad_results: set[int] = set()
         self.values: dict[Node, tuple[int, int]] = {}  # node -> (result, -1) or (-1, source)
 
     def _ways(self) -> dict[Any, tuple[str, Any]]:
@@ -294,6 +332,7 @@ class Builder:
             program, values, program.layout(values), self.sources, len(recording.inputs), donated,
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
+            self.grad_results,
         )  # fmt: skip
 
     def _check_results(self) -> None:
@@ -390,6 +429,7 @@ class Builder:
                     raise NeedsGradients("a gradient is differentiated outside of it")
                 if now._storage in self.session.known or type(now) is not Tensor:
                     raise Refused("a gradient is set to a tensor from before the call")
+                self.grad_results.add(self._value(now._storage.node)[0])
             grads.append((owner, None if now is None else self._maker(now)))
         return grads, had_grad
 
