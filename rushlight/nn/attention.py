@@ -14,7 +14,7 @@ from rushlight.nn import init
 from rushlight.nn.linear import Linear
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.tensors.functional_act import masked_softmax
+from rushlight.tensors.functional import masked_softmax
 
 
 def additive_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
