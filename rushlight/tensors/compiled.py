@@ -40,6 +40,7 @@ from rushlight.tensors.replay import (
     Refused,
     Replay,
     TensorGuards,
+    forget_values,
 )
 from rushlight.tensors.tensor import Tensor
 
@@ -182,9 +183,12 @@ class CompiledFunction:
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = (STATE.grad, STATE.inference, Defaults.dtype)
             session = Session()
-            _arguments_in_memory(session, tensors)
-            with session, CodeWatch() as watch:
-                result = self._fn(*args, **kwargs)
+            holders = _arguments_in_memory(session, tensors)
+            try:
+                with session, CodeWatch() as watch:
+                    result = self._fn(*args, **kwargs)
+            finally:
+                forget_values(tensors)
             try:
                 news = self._codes.add(watch.codes)
                 reason = session.refusal or watch.refusal or snapshot.unguardable
@@ -215,6 +219,7 @@ class CompiledFunction:
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
                 self._say(str(error))
+        del holders
         return result
 
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
@@ -245,17 +250,24 @@ class CompiledFunction:
             )
 
 
-def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> None:
-    """Views, and foreign memory, are given to the program as the values they have now."""
+def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Ref]:
+    """Views, and foreign memory, are given to the program as the values they have now.
+
+    Gives holders of these values, so that no flush reuses their memory while the call runs.
+    """
+    holders = []
     for number, tensor in enumerate(tensors):
         foreign = tensor._storage.foreign is not None
         if tensor._view is None and not foreign:
             continue
         node = tensor._value()
         flush((node,))
+        holders.append(Ref(node))
+        session.known[holders[-1]] = node
         session.views[node] = number
         if foreign and tensor._view is None:
             session.foreign[tensor._storage] = node
+    return holders
 
 
 def _describe(leaf: Any) -> Any:

@@ -127,6 +127,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
+        self.has_views = any(kind == "view" for kind, _ in self.sources.where)
         pairs = list(enumerate(self.sources.where))
         own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
         self.room = Room(self.program, self.layout, self.inputs, own)
@@ -196,7 +197,10 @@ class Replay:
                 settle(storage)
                 if storage.node.leaf != "buffer":
                     flush([s.node for s in places])
-        return places, [storage.node for storage in places]
+        nodes = [storage.node for storage in places]
+        if self.has_views:
+            forget_values(tensors)
+        return places, nodes
 
     def _place(
         self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any
@@ -260,6 +264,13 @@ class Held:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+
+
+def forget_values(tensors: Sequence[Tensor]) -> None:
+    """A view keeps no computed value: no flush would know that its memory is in use."""
+    for tensor in tensors:
+        if tensor._view is not None:
+            tensor._node = tensor._seen = None
 
 
 def _copied(buffer: Buffer) -> Buffer:
