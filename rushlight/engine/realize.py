@@ -28,6 +28,20 @@ PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
 
 
+class _Pending:
+    """How far recording is since the last flush (see bound.py, which sets these).
+
+    since  serial of the first node recorded after it; -1 while there is none
+    due    serial at which somebody should look whether too much waits
+    """
+
+    since = -1
+    due = -1
+
+
+PENDING = _Pending()
+
+
 def flush(extra: Sequence[Node] = ()) -> None:
     """Compute all live pending nodes and `extra`; each becomes a buffer leaf.
 
@@ -38,6 +52,7 @@ def flush(extra: Sequence[Node] = ()) -> None:
         if not extra:
             return
         session.refuse("a value is needed in the middle of the call")
+    PENDING.since = PENDING.due = -1
     with LOCK:
         roots, kept = wanted(extra)
         if roots:

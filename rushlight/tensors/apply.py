@@ -16,9 +16,10 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
-from rushlight.engine.realize import flush
+from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.storage import EAGER
@@ -68,9 +69,7 @@ class Plan:
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
         if len(args) > self.count:
-            raise TypeError(
-                f"{self.record.name}() takes {self.count} arguments, {len(args)} given"
-            )
+            raise TypeError(f"{self.record.name}() takes {self.count} arguments, {len(args)} given")
         filled = list(args)
         used = 0
         for param in self.params[len(args) :]:
@@ -157,6 +156,8 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     if EAGER.wanted:
         EAGER.wanted = False
         flush((node,))
+    elif node.serial >= PENDING.due:
+        limit_pending(node)
     return out
 
 
@@ -354,7 +355,10 @@ def _track(
         for arg, like in zip(operands, likes, strict=False)
     ]
     fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
-    reads = plan.reads
+    reads, reads_out = plan.reads, plan.reads_out
+    if plan.record.saves is not None:
+        reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))
+        reads_out = "out" in reads
     for i, name in enumerate(owners):
         if name in reads:
             arg = operands[i] if i < len(operands) else None
@@ -365,7 +369,7 @@ def _track(
             else:
                 fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
-    if plan.reads_out:
+    if reads_out:
         fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 

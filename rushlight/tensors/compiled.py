@@ -201,9 +201,7 @@ class CompiledFunction:
                     self._not_settled(kind, news, changed, result)
                     return result
                 guards = TensorGuards(snapshot.tensors)
-                builder = Builder(
-                    session, snapshot, guards, tensors, result, self._may_free()
-                )
+                builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
                 kind.entries.insert(0, builder.run())
                 del kind.entries[MAX_ENTRIES:]
                 kind.refusals = 0

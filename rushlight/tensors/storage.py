@@ -1,8 +1,8 @@
 """Storage: the memory cell that views share. It holds the current functional value.
 
 In: nodes of the base shape (row-major). Out: nodes to read. Always true: every change of the
-value goes through `replace`; a *foreign* storage (memory that numpy or DLPack sees) is written before
-`replace` returns, and a reader gets a snapshot of that memory, taken when the op is recorded.
+value goes through `replace`; a *foreign* storage (memory that numpy or DLPack sees) is written
+before `replace` returns, and a reader gets a snapshot of it, taken when the op is recorded.
 Snapshots, not evaluation, because a flush there would cut a program at a place that data loading
 moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluated at once.
 """

@@ -121,8 +121,9 @@ class Tensor:
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
         if view is not None and self._dtype is not self._storage.node.dtype:
-            return read_through(self._storage.foreign_view(
-                self._storage.node.shape, row_major(self._storage.node.shape), 0), view.steps)  # fmt: skip
+            shape = self._storage.node.shape
+            whole = self._storage.foreign_view(shape, row_major(shape), 0)
+            return read_through(whole, view.steps)
         offset = 0 if view is None else view.offset
         return self._storage.foreign_view(self._shape, self.stride(), offset)
 
@@ -231,9 +232,7 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         if requires_grad and self._dtype.kind != "float":
-            raise RuntimeError(
-                "only Tensors of floating point dtype can require gradients"
-            )
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
             raise RuntimeError(
@@ -330,9 +329,7 @@ class Tensor:
 
     def register_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         meta = self._grad
         if meta.fn is None:  # type: ignore[union-attr]
             if meta.hooks is None:  # type: ignore[union-attr]
@@ -345,11 +342,11 @@ class Tensor:
 
     def register_post_accumulate_grad_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         meta = self._grad
         if meta.post_hooks is None:  # type: ignore[union-attr]
             meta.post_hooks = {}  # type: ignore[union-attr]
@@ -397,9 +394,7 @@ class Tensor:
         """Take over another tensor's memory; the history and the version stay."""
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
-        self._view = (
-            None if view is None else View(view.steps, view.strides, view.offset)
-        )
+        self._view = None if view is None else View(view.steps, view.strides, view.offset)
         self._node, self._seen = value._node, value._seen
         self._counter = Counter()
         if self._grad is not None:
@@ -449,7 +444,9 @@ def edge_of(tensor: Tensor) -> Any:
     return (accumulator, 0)
 
 
-def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str) -> Tensor:
+def make_view(
+    tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str
+) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
     if parent is None or parent.base is None:
@@ -485,7 +482,13 @@ def base_of(tensor: Tensor) -> Tensor:
     made = object.__new__(Tensor)
     _share(made, tensor)
     node = tensor._storage.node
-    made._shape, made._dtype, made._view, made._node, made._seen = node.shape, node.dtype, None, None, None
+    made._shape, made._dtype, made._view, made._node, made._seen = (
+        node.shape,
+        node.dtype,
+        None,
+        None,
+        None,
+    )
     return made
 
 
@@ -536,9 +539,7 @@ def _check_grad(tensor: Tensor, grad: Any) -> None:
             "systems that assume they match."
         )
     if grad._shape != tensor._shape:
-        raise RuntimeError(
-            f"assigned grad has data of a different size"
-        )
+        raise RuntimeError("assigned grad has data of a different size")
 
 
 def _cpp_name(dtype: DType) -> str:
@@ -573,4 +574,3 @@ TENSORS.attach = _attach
 TENSORS.hold = _hold
 TENSORS.edge = edge_of
 TENSORS.is_tensor = lambda value: isinstance(value, Tensor)
-
