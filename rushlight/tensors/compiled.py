@@ -30,6 +30,7 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.guards import SIMPLE, Check, Snapshot, take_snapshot
 from rushlight.engine.live import Ref, live_refs
 from rushlight.engine.programs import Program
+from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.realize import (
     LOCK,
     PROGRAMS,
@@ -167,9 +168,10 @@ class _Replay:
             numbers[position] = origin()
         for position, check in self.bindings:
             numbers[position] = check.read()
-        results = run_program(self.program, self.values, buffers, numbers)
-        del buffers
-        return self._place(results)
+        with Uninterrupted(bool(self.donated)):
+            results = run_program(self.program, self.values, buffers, numbers)
+            del buffers
+            return self._place(results)
 
     def _place(self, results: list[Any]) -> Any:
         for position, weak in self.updates:
@@ -286,11 +288,12 @@ class CompiledFunction:
         sources = _sources(session, recording, tensors)
         placing = _placing(session, recording, outputs, leaves)
         program, values = PROGRAMS.find(recording, donated, site_text)
-        buffers = run_program(
-            program, values, [node.buffer for node in recording.inputs], recording.numbers
-        )
-        for node, buffer in zip(recording.roots, buffers, strict=True):
-            node.become_leaf(buffer)
+        with Uninterrupted(bool(donated)):
+            buffers = run_program(
+                program, values, [node.buffer for node in recording.inputs], recording.numbers
+            )
+            for node, buffer in zip(recording.roots, buffers, strict=True):
+                node.become_leaf(buffer)
         if before.changed():
             return None  # the call changed Python state (an optimizer's first step): look again
         bindings = self._bind_numbers(key, before, recording)
