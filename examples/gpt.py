@@ -120,8 +120,11 @@ class GPT(torch.nn.Module):
         return self.head(self.norm(x))
 
     def new_caches(self, batch: int = 1):
-        """Room for the keys and values of one block of positions, per layer."""
-        shape = (batch, self.heads, self.block, self.width // self.heads)
+        """Room for the keys and values of one block of positions, per layer.
+
+        One position more than is used, so that the used part is a slice at every length.
+        """
+        shape = (batch, self.heads, self.block + 1, self.width // self.heads)
         return [(torch.zeros(shape), torch.zeros(shape)) for _ in self.blocks]
 
 
@@ -355,6 +358,7 @@ def sample(model: GPT, corpus: Corpus, prompt: str, length: int, temperature: fl
         while len(text) < end:
             if pos == model.block:
                 start, pos = start + model.block - model.block // 2, 0
+                caches = model.new_caches()
             logits = model(torch.tensor([[text[start + pos]]]), caches, pos)
             drawn = torch.multinomial(F.softmax(logits[0, -1] / temperature, dim=-1), 1).item()
             pos += 1
@@ -529,6 +533,10 @@ def main(argv: list[str] | None = None) -> int:
     loaded = torch.load(checkpoint)
     writer = GPT(len(corpus.chars), args.block, args.layers, args.heads, args.width)
     writer.load_state_dict(loaded["model"])
+    window = torch.tensor(corpus.val[: args.block]).unsqueeze(0)
+    with torch.no_grad():
+        same = torch.equal(writer(window), trainer.model(window))
+    print(f"\nthe checkpoint gives the same logits, bit for bit: {same}")
     print(f"\n{args.sample} characters from the checkpoint, at temperature {args.temperature}:\n")
     began = time.perf_counter()
     sample(writer, corpus, "\n", args.sample, args.temperature, lambda c: print(c, end=""))

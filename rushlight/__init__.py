@@ -24,6 +24,7 @@ _SUBPACKAGES = frozenset(
 )
 _DEFERRED = {
     "compile": "rushlight.tensors.compiled",
+    "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",

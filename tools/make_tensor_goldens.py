@@ -37,10 +37,10 @@ def operands() -> list[tuple[str, str]]:
 
 def promotion() -> dict[str, str]:
     table = {}
-    for left_name, left in operands():
+    for _, left in operands():
         if not left.startswith("torch"):
             continue
-        for right_name, right in operands():
+        for _, right in operands():
             for op in ("+", "/"):
                 text = f"{left} {op} {right}"
                 table[text] = repr(run(torch, f"({text}).dtype"))

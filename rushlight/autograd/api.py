@@ -36,9 +36,7 @@ def _seed(output: Any, grad: Any, position: int) -> Any:
 def _roots(outputs: Sequence[Any], grads: Sequence[Any]) -> tuple[list, list]:
     roots, seeds = [], []
     if len(grads) != len(outputs):
-        raise RuntimeError(
-            f"got {len(outputs)} tensors and {len(grads)} gradients"
-        )
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(grads)} gradients")
     for position, (output, grad) in enumerate(zip(outputs, grads, strict=True)):
         seed = _seed(output, grad, position)
         edge = TENSORS.edge(output)

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.autograd.mode import STATE, no_grad, set_grad_enabled
 from rushlight.autograd.graph import zeros
+from rushlight.autograd.mode import STATE, no_grad, set_grad_enabled
 from rushlight.autograd.node import SECOND_TIME, ErrorFn, GradFn, Saved
 from rushlight.autograd.protocol import TENSORS
 
@@ -105,7 +105,9 @@ class FunctionFn(GradFn):
             found = self.owner.backward(self.ctx, *grads)
         found = found if isinstance(found, tuple) else (found,)
         found = self._checked(found)
-        return [None if g is None else _fit(g, edge) for g, edge in zip(found, self.edges, strict=True)]
+        return [
+            None if g is None else _fit(g, edge) for g, edge in zip(found, self.edges, strict=True)
+        ]
 
     def _checked(self, found: tuple) -> tuple:
         if len(found) > len(self.edges) and all(g is None for g in found[len(self.edges) :]):
@@ -227,7 +229,9 @@ def once_differentiable(backward: Callable) -> Callable:
         edges = [TENSORS.edge(g) for g in grads if TENSORS.is_tensor(g)]
         if not any(edges):
             edges = [(ctx._fn, 0)]
-        message = "trying to differentiate twice a function that was marked with @once_differentiable"
+        message = (
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )
         results = []
         for tensor in tensors:
             if tensor is None:

@@ -90,9 +90,7 @@ def reverse(
         for source, grad in zip(node.src, found, strict=True):
             if grad is not None and id(source) in active:
                 _accumulate(grads, source, grad)
-    return [
-        grads.get(id(node)) if need else None for node, need in zip(inputs, needs, strict=True)
-    ]
+    return [grads.get(id(node)) if need else None for node, need in zip(inputs, needs, strict=True)]
 
 
 def _accumulate(grads: dict[int, Node], node: Node, grad: Node) -> None:

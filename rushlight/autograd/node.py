@@ -13,7 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.graph import (
-    GraphFn, decompose, fit, operand_grads, placeholder, zeros,
+    GraphFn,
+    decompose,
+    fit,
+    operand_grads,
+    placeholder,
+    zeros,
 )  # fmt: skip
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.protocol import TENSORS
@@ -128,6 +133,7 @@ class Saved:
             raise RuntimeError(self._modified())
         if self.unpack is not None:
             return TENSORS.value(self.unpack(self.packed))
+        assert self.holder is not None  # kept unless hooks packed the value
         return self.holder.node
 
     def _modified(self) -> str:
@@ -225,7 +231,7 @@ class RecordFn(GradFn):
         targets = [*self.targets, *self.source_likes[len(self.targets) :], self.likes[0]]
         return run_graph(
             graph, [*sources, out, TENSORS.value(g)], [*edges, TENSORS.edge(g)],
-            [*targets, self.likes[0]], f"{self.name()}Backward0".replace("Backward0Backward0", "BackwardBackward0"),
+            [*targets, self.likes[0]], f"{self.name().removesuffix('0')}Backward0",
         )  # fmt: skip
 
     def release(self) -> None:
@@ -263,8 +269,7 @@ class GraphGradFn(GradFn):
         self.graph, self.targets = graph, targets
         used = {id(node) for node in graph.order}
         self.saved: list[Any] | None = [
-            hold(n) if id(p) in used else None
-            for n, p in zip(nodes, graph.inputs, strict=True)
+            hold(n) if id(p) in used else None for n, p in zip(nodes, graph.inputs, strict=True)
         ]
 
     def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
@@ -307,7 +312,9 @@ class AccumulateGrad(GradFn):
     __slots__ = ("variable",)
 
     def __init__(self, variable: Any) -> None:
-        super().__init__((), ((variable._shape, variable.dtype),), "torch::autograd::AccumulateGrad")
+        super().__init__(
+            (), ((variable._shape, variable.dtype),), "torch::autograd::AccumulateGrad"
+        )
         self.variable = variable
         self.sequence = 1 << 62  # before everything else that is ready
 
@@ -322,7 +329,9 @@ class ErrorFn(GradFn):
 
     __slots__ = ("message",)
 
-    def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str, message: str) -> None:
+    def __init__(
+        self, edges: Sequence[Any], likes: Sequence[Any], label: str, message: str
+    ) -> None:
         super().__init__(edges, likes, label)
         self.message = message
 

@@ -22,6 +22,7 @@ from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
 from rushlight.compiler.steps import make_steps
 from rushlight.compiler.target import Plan
+from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir.node import Node, make_node, topological
 from rushlight.ir.passes import Pass, Pipeline
@@ -89,10 +90,14 @@ def _build_kernels(state: Compilation) -> Compilation:
 
 
 def _expand_math(state: Compilation) -> Compilation:
-    steps = [
-        step if isinstance(step, HostStep) else replace(step, program=expand(step.program))
-        for step in state.kernels
-    ]
+    expanded: dict[Program, Program] = {}  # equal kernels share one program
+    steps: list[Step] = []
+    for step in state.kernels:
+        if not isinstance(step, HostStep):
+            if step.program not in expanded:
+                expanded[step.program] = expand(step.program)
+            step = replace(step, program=expanded[step.program])
+        steps.append(step)
     return replace(state, steps=steps)
 
 

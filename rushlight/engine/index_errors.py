@@ -62,7 +62,7 @@ def _find_value(
         return ""
     new = concretize(indices, sizes, numbers)
     held = {
-        new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)
+        new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)  # type: ignore[arg-type]
         for leaf, buffer in zip(leaves, inputs, strict=True)
         if leaf in new
     }

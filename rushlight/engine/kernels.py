@@ -12,14 +12,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-
 from rushlight.base.config import config
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
 from rushlight.runtime.cache import DiskCache
 
-MAX_IN_MEMORY = 4096
+MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
 _LOCK = threading.Lock()
 
@@ -59,7 +58,8 @@ def build_kernels(
 
     `how` gets a word per program: "built", "disk" or "cached" (in memory).
     """
-    keys = [full_key(structural_key(program), backend, caps) for program in programs]
+    key_of = {p: full_key(structural_key(p), backend, caps) for p in dict.fromkeys(programs)}
+    keys = [key_of[program] for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
     disk = disk_cache() if backend.dump is not None else None
     came = {}

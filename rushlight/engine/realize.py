@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rushlight.base.errors import IndexOutOfRangeError
+from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
@@ -21,12 +22,12 @@ from rushlight.engine.failures import has_failed, mark_failed, raise_failed
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, ProgramCache
+from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
-LOCK = threading.RLock()
+LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
 
@@ -108,7 +109,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     survive: set[Node] = set()
     for ref in live_refs():
         node = ref.node
-        if node.leaf == "buffer":
+        if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
         elif has_failed(node):
             pass
@@ -163,6 +164,17 @@ def run_program(
     for number, nbytes in enumerate(layout.result_bytes, first_result):
         source = reuse.get(number)
         results.append(allocate(nbytes) if source is None else inputs[source])
+    launch(program, values, layout, inputs, results, numbers)
+    return results
+
+
+def launch(
+    program: Program, values: np.ndarray, layout: Layout, inputs: Sequence[Buffer],
+    results: Sequence[Buffer], numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run into these results; where a result takes an input's memory, it is that input."""
+    reuse = program.plan.meta["reuse"]
+    first_result = len(inputs)
     arena = allocate(layout.arena_bytes)
     pointers = np.empty(len(program.plan.buffers), np.int64)
     pointers[:first_result] = [buffer.address for buffer in inputs]
@@ -179,4 +191,3 @@ def run_program(
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         raise index_error(program.plan, status, sizes, inputs, numbers)
-    return results

@@ -21,10 +21,11 @@ import math
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.base.dtypes import DType
+from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, product
 
 if TYPE_CHECKING:
@@ -78,17 +79,34 @@ class Node:
     def become_leaf(self, buffer: Any) -> None:
         """The value is in memory now: forget how it was computed."""
         with _LOCK:
-            if not self.leaf:
-                _INTERNED.pop(self.key, None)
+            weak = _INTERNED.get(self.key)
+            if weak is not None and weak() is self:
+                del _INTERNED[self.key]
             self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
             self.buffer = buffer
 
-    # Arithmetic operators are installed by `rushlight.ops` (this module names no op).
+    if TYPE_CHECKING:
+        # Installed by `rushlight.ops.operators`: this module names no op.
+        def __add__(self, other: Any) -> Node: ...
+        def __radd__(self, other: Any) -> Node: ...
+        def __sub__(self, other: Any) -> Node: ...
+        def __rsub__(self, other: Any) -> Node: ...
+        def __mul__(self, other: Any) -> Node: ...
+        def __rmul__(self, other: Any) -> Node: ...
+        def __truediv__(self, other: Any) -> Node: ...
+        def __rtruediv__(self, other: Any) -> Node: ...
+        def __pow__(self, other: Any) -> Node: ...
+        def __rpow__(self, other: Any) -> Node: ...
+        def __matmul__(self, other: Any) -> Node: ...
+        def __neg__(self) -> Node: ...
 
 
-_LOCK = threading.RLock()
+_LOCK = hold_over_fork(threading.RLock())
 _SERIAL = itertools.count()
-_INTERNED: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+# Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
+# WeakValueDictionary does the same at four times the cost per node.)
+_INTERNED: dict[tuple, weakref.ref[Node]] = {}
+_SWEEP_AT = 1 << 14
 
 
 def make_node(
@@ -104,7 +122,8 @@ def make_node(
     because a graph with symbolic sizes may give one op several shapes.
     """
     key = (op.name, tuple(map(id, src)), attrs, shape, dtype)
-    found = _INTERNED.get(key)
+    weak = _INTERNED.get(key)
+    found = None if weak is None else weak()
     if found is not None and not found.leaf:
         return found
     node = Node.__new__(Node)
@@ -112,11 +131,21 @@ def make_node(
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     with _LOCK:
-        other = _INTERNED.get(key)
-        if other is not None and not other.leaf:
-            return other
-        _INTERNED[key] = node
+        weak = _INTERNED.get(key)
+        found = None if weak is None else weak()
+        if found is not None and not found.leaf:
+            return found
+        _INTERNED[key] = weakref.ref(node)
+        if len(_INTERNED) > _SWEEP_AT:
+            _sweep()
     return node
+
+
+def _sweep() -> None:
+    global _SWEEP_AT
+    for key in [key for key, weak in _INTERNED.items() if weak() is None]:
+        del _INTERNED[key]
+    _SWEEP_AT = max(1 << 14, 2 * len(_INTERNED))
 
 
 def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = None) -> Node:
@@ -170,7 +199,7 @@ def with_dtype(node: Node, dtype: DType) -> Node:
     return scalar_node(value, dtype, node.buffer)
 
 
-def topological(roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+def topological(roots: Sequence[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """Every node that the roots need, sources first, each once. Iterative (graphs are deep).
 
     `stop(node)` true: the node is listed but not entered.

@@ -21,11 +21,13 @@ and cast: the compiler casts around each op.
 from __future__ import annotations
 
 import struct
+import threading
 import weakref
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, float32, float64, int64
-from rushlight.ir.symint import Expr, Var
+from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.fork import hold_over_fork
+from rushlight.ir.symint import Expr, Var, variables
 
 BASIC = frozenset(
     "const param index load local acc add sub mul neg abs div idiv irem fma sqrt floor ceil trunc "
@@ -96,18 +98,31 @@ class E:
         return to_text(self)
 
 
-_INTERNED: weakref.WeakValueDictionary[tuple, E] = weakref.WeakValueDictionary()
+_INTERNED: dict[tuple, weakref.ref[E]] = {}  # dead entries are misses, swept now and then
+_SWEEP_AT = 1 << 15
+_LOCK = hold_over_fork(threading.Lock())
 
 
 def make(op: str, args: tuple[E, ...], dtype: DType, meta: Any = None) -> E:
     """The interned expression; arguments are not changed or checked here."""
     key = (op, tuple(map(id, args)), dtype, meta)
-    found = _INTERNED.get(key)
+    weak = _INTERNED.get(key)
+    found = None if weak is None else weak()
     if found is None:
         found = E.__new__(E)
         found.op, found.args, found.dtype, found.meta = op, args, dtype, meta
-        found = _INTERNED.setdefault(key, found)
+        with _LOCK:
+            _INTERNED[key] = weakref.ref(found)
+            if len(_INTERNED) > _SWEEP_AT:
+                _sweep()
     return found
+
+
+def _sweep() -> None:
+    global _SWEEP_AT
+    for key in [key for key, weak in _INTERNED.items() if weak() is None]:
+        del _INTERNED[key]
+    _SWEEP_AT = max(1 << 15, 2 * len(_INTERNED))
 
 
 def _lift(value: Any, like: E) -> E:
@@ -230,7 +245,7 @@ def log(x: E) -> E:
     return math("log", x)
 
 
-def fma(a: E, b: E, c: E) -> E:
+def fma(a: E, b: E | float, c: E | float) -> E:
     """a * b + c with one rounding."""
     return make("fma", (a, _lift(b, a), _lift(c, a)), a.dtype)
 
@@ -268,7 +283,7 @@ def minimum(a: E, b: Any) -> E:
 
 
 def topological(roots: list[E] | tuple[E, ...]) -> list[E]:
-    """All expressions below the roots, arguments first. Enters payloads of value Vars in indices."""
+    """All expressions below the roots, arguments first. Enters value Vars in indices."""
     order: list[E] = []
     seen: set[E] = set()
     stack: list[tuple[E, bool]] = [(r, False) for r in reversed(roots)]
@@ -295,8 +310,9 @@ def children(node: E) -> tuple[E, ...]:
 
 
 def index_values(at: int | Expr) -> tuple[E, ...]:
-    from_vars = _variables(at).values() if isinstance(at, Expr) else ()
-    return tuple(v.payload for v in from_vars if v.kind == "value")  # type: ignore[misc]
+    if not isinstance(at, Expr):
+        return ()
+    return tuple([v.payload for v in variables(at).values() if v.kind == "value"])  # type: ignore[misc]
 
 
 def to_text(node: E) -> str:
@@ -313,9 +329,3 @@ def to_text(node: E) -> str:
     inner = ", ".join(to_text(a) for a in node.args)
     suffix = f":{node.dtype.name}" if node.op in ("cast", "bitcast") else ""
     return f"{node.op}({inner}){suffix}"
-
-
-from rushlight.ir.symint import variables as _variables  # noqa: E402
-
-__all__ = [name for name in dir() if not name.startswith("_")]
-FLOATS = (float32, float64)

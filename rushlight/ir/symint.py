@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
+from types import MappingProxyType
 
 Int = "int | Expr"
 Monomial = tuple["Atom", ...]
@@ -45,12 +46,14 @@ class Atom:
 class Expr:
     """A polynomial with integer coefficients; never a constant (those are ints)."""
 
-    __slots__ = ("terms", "const", "_hash", "_upper")
+    __slots__ = ("terms", "const", "_hash", "_upper", "_variables")
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...], const: int) -> None:
         self.terms = terms
         self.const = const
+        # Found when asked for: see `upper` and `variables`.
         self._upper: int | Expr | None | str = "not known yet"
+        self._variables: Mapping[str, Var] | None = None
         self._hash = hash((terms, const))
 
     def __hash__(self) -> int:
@@ -320,7 +323,9 @@ def product(values: Iterable[int | Expr]) -> int | Expr:
     return result
 
 
-def _atom_bounds(op: str, a: int | Expr, b: int | Expr) -> tuple[int | Expr | None, int | Expr | None]:
+def _atom_bounds(
+    op: str, a: int | Expr, b: int | Expr
+) -> tuple[int | Expr | None, int | Expr | None]:
     if op == "mod":
         return 0, add(b, -1)
     if op == "floordiv":
@@ -349,8 +354,7 @@ def _find_upper(value: Expr) -> int | Expr | None:
         factors: list[int | Expr] = []
         for atom in monomial:
             bound = atom.hi if coef > 0 else atom.lo
-            is_size = isinstance(atom, VarAtom) and atom.var.kind == "size"
-            if is_size:
+            if isinstance(atom, VarAtom) and atom.var.kind == "size":
                 bound = atom.var
             elif bound is None or (atom.lo is None or not is_nonnegative(atom.lo)):
                 return None
@@ -415,17 +419,27 @@ def _substitute_atom(atom: Atom, mapping: Mapping[str, int | Expr]) -> int | Exp
     return build(substitute(atom.a, mapping), substitute(atom.b, mapping))
 
 
-def variables(value: int | Expr) -> dict[str, Var]:
+_NO_VARIABLES: Mapping[str, Var] = MappingProxyType({})
+
+
+def variables(value: int | Expr) -> Mapping[str, Var]:
     """Every variable in an expression, by name, in order of appearance."""
+    if not isinstance(value, Expr):
+        return _NO_VARIABLES
+    if value._variables is None:
+        value._variables = MappingProxyType(_find_variables(value))
+    return value._variables
+
+
+def _find_variables(value: Expr) -> dict[str, Var]:
     found: dict[str, Var] = {}
-    if isinstance(value, Expr):
-        for atom in value.atoms():
-            if isinstance(atom, VarAtom):
-                found.setdefault(atom.name, atom.var)
-            else:
-                assert isinstance(atom, OpAtom)
-                found.update(variables(atom.a))
-                found.update(variables(atom.b))
+    for atom in value.atoms():
+        if isinstance(atom, VarAtom):
+            found.setdefault(atom.name, atom.var)
+        else:
+            assert isinstance(atom, OpAtom)
+            found.update(variables(atom.a))
+            found.update(variables(atom.b))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -77,7 +78,8 @@ def _flat_position(find: Callable) -> Callable:
     def apply(x: np.ndarray, dims: tuple) -> np.ndarray:
         kept = [i for i in range(x.ndim) if i not in dims]
         moved = np.transpose(x, (*kept, *dims))
-        return find(moved.reshape(*moved.shape[: len(kept)], -1), axis=-1)
+        count = math.prod(x.shape[d] for d in dims)
+        return find(moved.reshape(*moved.shape[: len(kept)], count), axis=-1)
 
     return apply
 

@@ -157,7 +157,7 @@ def norm_decompose(
     return over(size ** float(p), dim, keepdim, reduce_sum) ** (1.0 / p)
 
 
-def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> np.ndarray:  # noqa: A002
+def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> Any:  # noqa: A002
     size, axis = np.abs(input), ref.axes(dim)
     if p == math.inf or p == -math.inf:
         return (np.max if p > 0 else np.min)(size, axis=axis, keepdims=keepdim)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import rushlight as torch
-from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization.errors import UnsupportedObjectError
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def bytes_to_tensor(
     storage = STORAGES[dtype_name]
     dtype = getattr(torch, storage.torch_name, None)
     if dtype is None:
-        raise CorruptFileError(f"dtype {dtype_name} has no counterpart here")
+        raise UnsupportedObjectError(f"dtype {dtype_name} has no counterpart here")
     if math.prod(shape) == 0:
         return torch.empty(shape, dtype=dtype)
     flat = torch.from_numpy(np.frombuffer(buffer, dtype=storage.numpy_name))

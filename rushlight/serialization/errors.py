@@ -8,4 +8,4 @@ class CorruptFileError(RuntimeError):
 
 
 class UnsupportedObjectError(TypeError):
-    """The object to save contains something that this format does not hold."""
+    """Something that this format does not hold, or a dtype that Rushlight does not have."""

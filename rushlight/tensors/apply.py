@@ -24,6 +24,7 @@ from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+from rushlight.tensors.tracked import Tracked
 
 CACHE_LIMIT = 4096
 REQUIRED = inspect.Parameter.empty
@@ -68,9 +69,7 @@ class Plan:
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
         if len(args) > self.count:
-            raise TypeError(
-                f"{self.record.name}() takes {self.count} arguments, {len(args)} given"
-            )
+            raise TypeError(f"{self.record.name}() takes {self.count} arguments, {len(args)} given")
         filled = list(args)
         used = 0
         for param in self.params[len(args) :]:
@@ -94,6 +93,7 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+FLOATS = frozenset((float, Tracked))
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
     "inference mode in computation tracked by autograd. To work around this, you can make a clone "
@@ -129,7 +129,7 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         src = _nodes_apart(record, plan, operands, owners)
     else:
         dtype = common_dtype(record, operands) if plan.promotes else None
-        if plan.widens and dtype is not dtype.compute and float in map(type, operands):  # type: ignore[union-attr]
+        if plan.widens and dtype is not dtype.compute and not FLOATS.isdisjoint(map(type, operands)):  # type: ignore[union-attr]
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
             _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
@@ -212,6 +212,8 @@ def _value(arg: Any) -> Node:
         return arg._value()
     if isinstance(arg, Node):
         return arg
+    if arg.__class__ is Tracked:
+        return scalar_node(arg.value, float64, arg)
     kind = bool_ if arg.__class__ is bool else int64 if isinstance(arg, int) else float64
     return scalar_node(arg, kind)
 
@@ -221,6 +223,8 @@ def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
         return arg
     if dtype is None:
         dtype = next(t._dtype for t in operands if isinstance(t, Tensor))
+    if arg.__class__ is Tracked and dtype.kind == "float":
+        return scalar_node(arg.value, dtype, arg)
     if arg.__class__ not in NUMBERS:
         arg = _python_number(arg)
     if dtype.kind == "float":
@@ -291,6 +295,8 @@ def _category(dtype: DType) -> int:
 def _number_dtype(arg: Any) -> DType:
     if isinstance(arg, Node):
         return arg.dtype
+    if arg.__class__ is Tracked:
+        return Defaults.dtype
     if arg.__class__ not in NUMBERS:
         arg = _python_number(arg)
     if arg.__class__ is bool:

@@ -12,7 +12,18 @@ from rushlight import ops
 from rushlight.base.devices import device as Device
 from rushlight.base.devices import require_cpu
 from rushlight.base.dtypes import (
-    DType, bfloat16, bool_, find_dtype, float16, float32, float64, int8, int16, int32, int64, uint8,
+    DType,
+    bfloat16,
+    bool_,
+    find_dtype,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
 )  # fmt: skip
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
@@ -32,7 +43,11 @@ TYPE_NAMES = {
 
 
 def cast(tensor: Tensor, dtype: DType) -> Tensor:
-    return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype), label="ToCopyBackward0")
+    return (
+        tensor
+        if tensor._dtype is dtype
+        else apply(ops.cast, (tensor, dtype), label="ToCopyBackward0")
+    )
 
 
 def to(
@@ -194,7 +209,9 @@ def rebuild(
 
 def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     """Take over another tensor's memory."""
-    self.data = new_tensor(ops.expand.node(const_node(0, self._dtype), (0,))) if source is None else source
+    self.data = (
+        new_tensor(ops.expand.node(const_node(0, self._dtype), (0,))) if source is None else source
+    )
     return self
 
 

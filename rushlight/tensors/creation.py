@@ -84,9 +84,7 @@ def number_node(value: Any, dtype: DType) -> Node:
     if dtype.kind != "bool" and isinstance(value, int):
         low, high = _range(dtype)
         if not low <= value <= high:
-            raise RuntimeError(
-                f"value cannot be converted to type {dtype.name}_t without overflow"
-            )
+            raise RuntimeError(f"value cannot be converted to type {dtype.name}_t without overflow")
     return scalar_node(bool(value) if dtype is bool_ else int(value), dtype)
 
 
@@ -130,9 +128,7 @@ def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
     return shape
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any
-) -> Tensor:
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any) -> Tensor:
     if dtype is None:
         dtype = result_type([fill_value])
     return made(filled(_size((size,), options), number_node(fill_value, dtype)), **options)
@@ -189,7 +185,8 @@ def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
     given = {"start": 0, "step": 1, **dict(zip(names, args, strict=False))}
     given.update({n: options.pop(n) for n in ("start", "end", "step") if n in options})
     start, end, step = (
-        v.item() if isinstance(v, Tensor) else v for v in (given["start"], given["end"], given["step"])
+        v.item() if isinstance(v, Tensor) else v
+        for v in (given["start"], given["end"], given["step"])
     )
     if dtype is None:
         whole = all(isinstance(v, int | np.integer) for v in (start, end, step))
@@ -230,7 +227,9 @@ def linspace(
     if steps <= 1:
         node = ops.add.node(index, number_node(first, wide))
     else:
-        step = number_node((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1), wide)
+        step = number_node(
+            (np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1), wide
+        )
         up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
         back = ops.sub.node(const_node(steps - 1, wide), index)
         down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
@@ -298,7 +297,9 @@ def _array_of(data: Any) -> tuple[np.ndarray, DType]:
     """Nested sequences and numbers as an array, with PyTorch's dtype for them."""
     if data.__class__ in (float, int, bool):
         kind = {float: Defaults.dtype, int: int64, bool: bool_}[data.__class__]
-        return np.asarray(data, {float: np.float64, int: np.int64, bool: np.bool_}[data.__class__]), kind
+        return np.asarray(
+            data, {float: np.float64, int: np.int64, bool: np.bool_}[data.__class__]
+        ), kind
     if isinstance(data, str) or not hasattr(data, "__len__"):
         if hasattr(data, "__index__"):
             return np.asarray(data.__index__()), int64
@@ -361,7 +362,7 @@ def _flatten(data: Any, depth: int, flat: list, shape: list) -> tuple[int, ...]:
     _check_len(len(data), depth, shape)
     for item in data:
         if depth + 1 < len(shape) and not hasattr(item, "__len__"):
-            raise TypeError(f"not a sequence")
+            raise TypeError("not a sequence")
         _flatten(item, depth + 1, flat, shape)
     return tuple(shape)
 
@@ -382,7 +383,9 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tens
         return data if dtype is None or dtype is data._dtype else apply(ops.cast, (data, dtype))
     if isinstance(data, np.ndarray):
         shared = from_numpy(data)
-        return shared if dtype is None or dtype is shared._dtype else apply(ops.cast, (shared, dtype))
+        return (
+            shared if dtype is None or dtype is shared._dtype else apply(ops.cast, (shared, dtype))
+        )
     return tensor_of(data, dtype)
 
 
@@ -495,7 +498,7 @@ def default_dtype() -> DType:
 
 def set_default_dtype(d: DType) -> None:
     if d.kind != "float":
-        raise TypeError(f"only floating-point types are supported as the default type")
+        raise TypeError("only floating-point types are supported as the default type")
     Defaults.dtype = d
 
 

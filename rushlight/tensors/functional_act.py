@@ -12,8 +12,8 @@ from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functions_math import clamp
-from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
+from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import one_hot
 from rushlight.tensors.functions_view import chunk, reshape, transpose
@@ -96,7 +96,9 @@ def _soft_dim(name: str, dim: int | None, ndim: int) -> int:
     return dim if dim is not None else (0 if ndim in (0, 1, 3) else 1)
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     return _softmax(input, _soft_dim("softmax", dim, input.dim()), dtype)
 
 
@@ -106,7 +108,9 @@ def log_softmax(
     return _log_softmax(input, _soft_dim("log_softmax", dim, input.dim()), dtype)
 
 
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
+) -> Tensor:
     return softmax(-input, dim, dtype=dtype)
 
 
@@ -151,15 +155,21 @@ def _channels(input: Tensor, spatial: int) -> tuple:
     return (*input._shape[:lead], *(1,) * (input.dim() - lead))
 
 
-def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     return _dropout(input, p, training, inplace, _channels(input, 1))
 
 
-def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     return _dropout(input, p, training, inplace, _channels(input, 2))
 
 
-def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     return _dropout(input, p, training, inplace, _channels(input, 3))
 
 
@@ -181,7 +191,13 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"self and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "
             f"{NAMES[weight._dtype.name]}"
         )
-    label = "ViewBackward0" if input.dim() > 2 else "AddmmBackward0" if bias is not None else "MmBackward0"
+    label = (
+        "ViewBackward0"
+        if input.dim() > 2
+        else "AddmmBackward0"
+        if bias is not None
+        else "MmBackward0"
+    )
     return apply(ops.linear, (input, weight, bias), label=label)
 
 
@@ -252,7 +268,9 @@ def group_norm(
     eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     if input.dim() < 2:
-        raise RuntimeError(f"Expected at least 2 dimensions for input tensor but received {input.dim()}")
+        raise RuntimeError(
+            f"Expected at least 2 dimensions for input tensor but received {input.dim()}"
+        )
     if input._shape[1] % num_groups:
         raise RuntimeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of "
@@ -276,7 +294,9 @@ def batch_norm(
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
-    result = apply(ops.batch_norm, (input, weight, bias, float(eps)), label="NativeBatchNormBackward0")
+    result = apply(
+        ops.batch_norm, (input, weight, bias, float(eps)), label="NativeBatchNormBackward0"
+    )
     if running_mean is not None:
         _update_statistics(input.detach(), running_mean, running_var, momentum, count)
     return result

@@ -11,8 +11,8 @@ from rushlight.base.dtypes import int64
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, number_node
-from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
+from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
 from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
 
 
@@ -233,7 +233,9 @@ def pad(
             "Padding length should be less than or equal to two times the input dimension but got "
             f"padding length {len(amounts)} and input of dimension {input.dim()}"
         )
-    pairs = {input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)}
+    pairs = {
+        input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)
+    }
     if mode != "constant":
         for dim, (low, high) in sorted(pairs.items(), reverse=True):
             input = _pad_dim(input, dim, low, high, mode)
@@ -262,6 +264,7 @@ def _pad_dim(input: Tensor, dim: int, low: int, high: int, mode: str) -> Tensor:
         before = flip(narrow(input, dim, 1, low), dim) if low else None
         after = flip(narrow(input, dim, size - 1 - high, high), dim) if high else None
     elif mode == "replicate":
+
         def edge(at: int, count: int) -> Tensor:
             shape = [count if d == dim else -1 for d in range(input.dim())]
             return narrow(input, dim, at, 1).expand(shape)
@@ -293,7 +296,9 @@ def interpolate(
                          else "either size or scale_factor should be defined")  # fmt: skip
     scales: tuple = (None,) * spatial
     if size is None:
-        scales = scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
+        scales = (
+            scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
+        )
         sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
         if recompute_scale_factor:
             scales = (None,) * spatial

@@ -119,11 +119,15 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     return _combined(input, outer(vec1, vec2), beta, alpha, "AddrBackward0")
 
 
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
 
 
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
     return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
 
 
@@ -190,7 +194,11 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, **options: Any) -> Tensor:
 
 def einsum(equation: Any, *operands: Any) -> Tensor:
     """Sums of products by letters, two operands at a time from the left."""
-    tensors = list(operands[0]) if len(operands) == 1 and not isinstance(operands[0], Tensor) else list(operands)
+    tensors = (
+        list(operands[0])
+        if len(operands) == 1 and not isinstance(operands[0], Tensor)
+        else list(operands)
+    )
     inputs, output = _parse(equation, tensors)
     names, result = inputs[0], tensors[0]
     names, result = _diagonals(names, result)

@@ -112,9 +112,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(wide, exponent.double() if isinstance(exponent, Tensor) else float(exponent))
 
 
-def clamp(
-    input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None
-) -> Tensor:
+def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     return _finish(apply(ops.clamp, (input, min, max)), out)
@@ -151,8 +149,10 @@ def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     if decimals == 0:
         return _finish(apply(ops.round_, (input,)), out)
-    scale = 10.0 ** decimals
-    return _finish(apply(ops.div, (apply(ops.round_, (apply(ops.mul, (input, scale)),)), scale)), out)
+    scale = 10.0**decimals
+    return _finish(
+        apply(ops.div, (apply(ops.round_, (apply(ops.mul, (input, scale)),)), scale)), out
+    )
 
 
 def nan_to_num(
@@ -234,4 +234,3 @@ def _in_place(function: Callable) -> Callable:
 for _name in """add sub mul div pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
 float_power""".split():
     METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
-

@@ -84,11 +84,15 @@ def prod(
     return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
 
 
-def amax(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def amax(
+    input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
 
 
-def amin(input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def amin(
+    input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
@@ -100,11 +104,15 @@ def _all(dim: Any) -> Any:
     return () if dim is None else dim
 
 
-def any(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def any(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
-def all(input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
+def all(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
+) -> Tensor:
     return _finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
@@ -202,7 +210,8 @@ def _spread(record: OpDef, name: str) -> Callable:
         if input._dtype.kind != "float":
             raise RuntimeError(
                 f"{name} and {name}_mean only support floating point and complex dtypes"
-                if name == "std" else "std and var only support floating point and complex dtypes"
+                if name == "std"
+                else "std and var only support floating point and complex dtypes"
             )
         return _finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
 
@@ -299,7 +308,9 @@ def _cum_extreme(input: Tensor, dim: int, record: OpDef, pair: type) -> Any:
     return pair((apply(ops.gather, (input, dim, at)), at))
 
 
-def diff(input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
+) -> Tensor:
     dim = wrap_dim(dim, input.dim())
     parts = [p for p in (prepend, input, append) if p is not None]
     if len(parts) > 1:
@@ -354,9 +365,7 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     if input._dtype is not other._dtype:
-        raise RuntimeError(
-            f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}"
-        )
+        raise RuntimeError(f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}")
     return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
 
 

@@ -229,9 +229,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
 
 
-def argsort(
-    input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False
-) -> Tensor:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     return apply(ops.argsort_, (input, dim, bool(descending)))
 
 
@@ -239,9 +237,7 @@ def msort(input: Tensor) -> Tensor:
     return sort(input, 0)[0]
 
 
-def topk(
-    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
-) -> Any:
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     dim = wrap_dim(dim, input.dim())
     size = input._shape[dim] if input.dim() else 1
     if k < 0 or k > size:

@@ -14,7 +14,13 @@ from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_view import (
-    diagonal, expand, narrow, permute, reshape, transpose, unsqueeze,
+    diagonal,
+    expand,
+    narrow,
+    permute,
+    reshape,
+    transpose,
+    unsqueeze,
 )  # fmt: skip
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
@@ -65,7 +71,9 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"and {list(item._shape)} at entry {position}"
             )
     at = wrap_dim(dim, len(first) + 1)
-    return _finish(apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out)
+    return _finish(
+        apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out
+    )
 
 
 def _atleast(tensor: Tensor, ndim: int) -> Tensor:
@@ -196,8 +204,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if input.dim() == 1:
         return diag_embed(input, diagonal)
     if input.dim() != 2:
-        raise RuntimeError("diag(): Supports 1D or 2D tensors. Got 0D" if not input.dim()
-                           else f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")  # fmt: skip
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
     return _diagonal(input, diagonal).clone()
 
 
@@ -273,7 +280,9 @@ def broadcast_shapes(*shapes: Any) -> Size:
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     shape = parse_size(size)
     lead = self.dim() - len(shape)
-    dims = [i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)]
+    dims = [
+        i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)
+    ]
     result = self.sum(dims, keepdim=True) if dims else self
     return reshape(result, shape)
 

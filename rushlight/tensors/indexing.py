@@ -312,9 +312,7 @@ def _arrange(view: Tensor, indices: list) -> tuple[Tensor, list, tuple | None, t
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
         ) from None
-    ready = [
-        new_tensor(_ready(t, view._shape[dim], dim, batch)) for dim, t in indices
-    ]
+    ready = [new_tensor(_ready(t, view._shape[dim], dim, batch)) for dim, t in indices]
     order = (*dims, *[d for d in range(view.dim()) if d not in dims])
     if order == tuple(range(view.dim())):
         return view, ready, None, None

@@ -16,7 +16,7 @@ class finfo:
         dtype = type or Defaults.dtype
         if dtype.kind != "float":
             raise TypeError(
-                f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
                 "'torch.finfo'"
             )
         found = ml_dtypes.finfo(dtype.np)
@@ -39,7 +39,7 @@ class iinfo:
     def __init__(self, type: DType) -> None:
         if type.kind not in ("int", "uint"):
             raise TypeError(
-                f"torch.iinfo() requires an integer input type. Use torch.finfo to handle "
+                "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
                 "'torch.iinfo'"
             )
         found = np.iinfo(type.np)

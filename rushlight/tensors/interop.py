@@ -83,9 +83,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
-        raise RuntimeError(
-            f"a Tensor with {self.numel()} elements cannot be converted to Scalar"
-        )
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     return look(self).reshape(-1)[0].item() if self._dtype.itemsize != 2 or (
         self._dtype.kind != "float") else float(look(self).reshape(-1)[0])  # fmt: skip
 

@@ -8,11 +8,24 @@ from rushlight.autograd import api
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.realize import flush
 from rushlight.tensors import (
-    bind, convert, functions_linalg, functions_math, functions_reduce, functions_select,
-    functions_shape, functions_view, indexing, interop, random,
+    bind,
+    convert,
+    functions_linalg,
+    functions_math,
+    functions_reduce,
+    functions_select,
+    functions_shape,
+    functions_view,
+    indexing,
+    interop,
+    random,
 )  # fmt: skip
 from rushlight.tensors.creation import (
-    new_empty, new_full, new_ones, new_tensor_method, new_zeros,
+    new_empty,
+    new_full,
+    new_ones,
+    new_tensor_method,
+    new_zeros,
 )  # fmt: skip
 from rushlight.tensors.printing import tensor_repr
 from rushlight.tensors.tensor import Tensor

@@ -192,7 +192,7 @@ def _store(tensor: Tensor, node: Node) -> Tensor:
 
 def _float_only(tensor: Tensor, name: str) -> DType:
     if tensor._dtype.kind != "float":
-        raise NotImplementedError(f'"{name}" not implemented for \'{tensor._dtype.name}\'')
+        raise NotImplementedError(f"\"{name}\" not implemented for '{tensor._dtype.name}'")
     return _wide(tensor._dtype)
 
 
@@ -237,14 +237,18 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     return _store(self, ops.ceil.node(ops.div.node(node, rate)))
 
 
-def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+def log_normal_(
+    self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None
+) -> Tensor:
     wide = _float_only(self, "log_normal_")
     unit = normal_node(self._shape, wide, generator)
     scaled = ops.mul.node(unit, scalar_node(float(std), wide))
     return _store(self, ops.exp.node(ops.add.node(scaled, scalar_node(float(mean), wide))))
 
 
-def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+def cauchy_(
+    self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None
+) -> Tensor:
     wide = _float_only(self, "cauchy_")
     turn = ops.tan.node((uniform_node(self._shape, wide, generator) - 0.5) * math.pi)
     scaled = ops.mul.node(turn, scalar_node(float(sigma), wide))

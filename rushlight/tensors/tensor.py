@@ -115,8 +115,9 @@ class Tensor:
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
         if view is not None and self._dtype is not self._storage.node.dtype:
-            return read_through(self._storage.foreign_view(
-                self._storage.node.shape, row_major(self._storage.node.shape), 0), view.steps)  # fmt: skip
+            shape = self._storage.node.shape
+            whole = self._storage.foreign_view(shape, row_major(shape), 0)
+            return read_through(whole, view.steps)
         offset = 0 if view is None else view.offset
         return self._storage.foreign_view(self._shape, self.stride(), offset)
 
@@ -225,9 +226,7 @@ class Tensor:
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         if requires_grad and self._dtype.kind != "float":
-            raise RuntimeError(
-                "only Tensors of floating point dtype can require gradients"
-            )
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
             raise RuntimeError(
@@ -264,15 +263,17 @@ class Tensor:
     @property
     def grad(self) -> Any:
         meta = self._grad
-        if meta is None or meta.grad is None:
-            return None
-        return meta.grad
+        grad = None if meta is None else meta.grad
+        session = open_session()
+        if session is not None:
+            session.note_grad(self, grad)
+        return grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
         session = open_session()
         if session is not None:
-            session.note_reset(self)
+            session.note_grad(self, None if self._grad is None else self._grad.grad)
         if value is not None:
             _check_grad(self, value)
         elif self._grad is None:
@@ -322,9 +323,7 @@ class Tensor:
 
     def register_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         meta = self._grad
         if meta.fn is None:  # type: ignore[union-attr]
             if meta.hooks is None:  # type: ignore[union-attr]
@@ -337,11 +336,11 @@ class Tensor:
 
     def register_post_accumulate_grad_hook(self, hook: Callable) -> RemovableHandle:
         if not self.requires_grad:
-            raise RuntimeError(
-                "cannot register a hook on a tensor that doesn't require gradient"
-            )
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self.grad_fn is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
         meta = self._grad
         if meta.post_hooks is None:  # type: ignore[union-attr]
             meta.post_hooks = {}  # type: ignore[union-attr]
@@ -389,9 +388,7 @@ class Tensor:
         """Take over another tensor's memory; the history and the version stay."""
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
-        self._view = (
-            None if view is None else View(view.steps, view.strides, view.offset)
-        )
+        self._view = None if view is None else View(view.steps, view.strides, view.offset)
         self._node, self._seen = value._node, value._seen
         self._counter = Counter()
         if self._grad is not None:
@@ -441,7 +438,9 @@ def edge_of(tensor: Tensor) -> Any:
     return (accumulator, 0)
 
 
-def make_view(tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str) -> Tensor:
+def make_view(
+    tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str
+) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
     if parent is None or parent.base is None:
@@ -477,7 +476,13 @@ def base_of(tensor: Tensor) -> Tensor:
     made = object.__new__(Tensor)
     _share(made, tensor)
     node = tensor._storage.node
-    made._shape, made._dtype, made._view, made._node, made._seen = node.shape, node.dtype, None, None, None
+    made._shape, made._dtype, made._view, made._node, made._seen = (
+        node.shape,
+        node.dtype,
+        None,
+        None,
+        None,
+    )
     return made
 
 
@@ -528,9 +533,7 @@ def _check_grad(tensor: Tensor, grad: Any) -> None:
             "systems that assume they match."
         )
     if grad._shape != tensor._shape:
-        raise RuntimeError(
-            f"assigned grad has data of a different size"
-        )
+        raise RuntimeError("assigned grad has data of a different size")
 
 
 def _cpp_name(dtype: DType) -> str:
@@ -565,4 +568,3 @@ TENSORS.attach = _attach
 TENSORS.hold = _hold
 TENSORS.edge = edge_of
 TENSORS.is_tensor = lambda value: isinstance(value, Tensor)
-

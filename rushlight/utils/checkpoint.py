@@ -92,7 +92,11 @@ class _Frame:
             kept.append(tensor)
             return len(kept) - 1
 
-        with torch.enable_grad(), _rng(self.state), torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__):
+        with (
+            torch.enable_grad(),
+            _rng(self.state),
+            torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__),
+        ):
             self.run()
         if len(kept) != self.count:
             raise CheckpointError(

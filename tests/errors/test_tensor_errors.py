@@ -11,9 +11,9 @@ import pytest
 import rushlight as torch
 from tests.tensor_tables import fault
 
-GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "unit" / "tensors" / "golden.json").read_text()
-)["errors"]
+GOLDEN = json.loads((Path(__file__).parents[1] / "unit" / "tensors" / "golden.json").read_text())[
+    "errors"
+]
 
 
 @pytest.mark.parametrize("text", GOLDEN)

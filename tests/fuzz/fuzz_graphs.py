@@ -24,13 +24,17 @@ from rushlight.base.dtypes import (
     float16,
     float32,
     float64,
+    int8,
+    int16,
     int32,
     int64,
+    uint8,
 )
 from rushlight.ir.node import Node, buffer_node, const_node, scalar_node
 from rushlight.runtime.buffer import allocate
 
 FLOATS = (float32, float32, float32, float64, bfloat16, float16)
+NARROW = (int8, int16, uint8)
 BIG_BOUND = 16.0
 
 
@@ -148,7 +152,7 @@ class Maker:
         self.special = seed % 10 == 3
         self.arrays = 0
 
-    # values ---------------------------------------------------------------------------------------
+    # values ------------------------------------------------------------
 
     def add(self, node: Node, dims: tuple[Dim, ...], bound: float, exact: bool) -> Value:
         assert tuple(d.n for d in dims) == node.shape, (node, dims)
@@ -173,8 +177,9 @@ class Maker:
         shape = tuple(d.n for d in dims)
         if dtype is bool_:
             return rng.random(shape) < 0.5
-        if dtype.kind == "int":
-            return rng.integers(*((0, high) if high is not None else (-9, 10)), shape)
+        if dtype.is_integral:
+            low = 0 if high is not None or dtype.kind == "uint" else -9
+            return rng.integers(low, 10 if high is None else high, shape)
         array = rng.standard_normal(shape).clip(-4, 4).astype(dtype.np)
         if self.special and array.size:
             flat = array.reshape(-1)
@@ -189,7 +194,7 @@ class Maker:
         for number in range(rng.choice((2, 3, 4))):
             dims = rng.choice(shapes) if rng.random() < 0.6 else self.random_dims(rng)
             dims = shapes[0] if number == 0 else dims
-            dtype = rng.choice((*FLOATS, float32, float32, int32, int64, bool_))
+            dtype = rng.choice((*FLOATS, float32, float32, int32, int64, bool_, rng.choice(NARROW)))
             self.input(dims, dtype)
 
     def input(self, dims: tuple[Dim, ...], dtype: DType) -> Value:
@@ -205,7 +210,7 @@ class Maker:
         rng.shuffle(roots)
         return roots
 
-    # choosing operands -----------------------------------------------------------------------------
+    # choosing operands ------------------------------------------------------------
 
     def pick(self, rng: random.Random, want: Callable[[Value], bool]) -> Value | None:
         """A value of that kind; late ones more often."""
@@ -243,7 +248,7 @@ class Maker:
             if getattr(self, f"do_{rng.choice(names)}")(rng):
                 return
 
-    # elementwise -----------------------------------------------------------------------------------
+    # elementwise ------------------------------------------------------------
 
     def do_smooth(self, rng: random.Random) -> bool:
         x = self.pick(rng, lambda v: v.is_float)
@@ -303,6 +308,7 @@ class Maker:
             return False
         x = self.tame(x, BIG_BOUND)
         number = rng.choice((0.5, 2.0, -1.0, 3.0)) if x.is_float else rng.choice((1, 2, -3, 7))
+        number = abs(number) if x.dtype.kind == "uint" else number
         make = scalar_node if rng.random() < 0.5 else const_node
         name = rng.choice("add mul sub maximum".split())
         bound = (x.bound + 1) * (abs(number) + 1)
@@ -352,7 +358,9 @@ class Maker:
         targets = [float32, float64, bfloat16, float16]
         if x.exact and not (self.special and x.is_float):
             targets += [int32, int64, bool_]
-        if x.dtype.kind == "int" and x.bound > 1e4:
+        if x.dtype.kind == "int" and x.bound <= 1e4:
+            targets += [int8, int16]
+        elif x.dtype.is_integral:
             targets = [float32, float64, int32, int64, bool_]
         to = rng.choice(targets)
         if to is float16 and x.bound > 3e4:
@@ -362,7 +370,7 @@ class Maker:
         self.add(O.cast(x.node, to), x.dims, x.bound, x.exact)
         return True
 
-    # movement --------------------------------------------------------------------------------------
+    # movement ------------------------------------------------------------
 
     def moved(self, x: Value, node: Node, dims: tuple[Dim, ...], bound: float = 0) -> bool:
         if int(np.prod([d.nominal for d in dims], dtype=np.int64)) > self.limit:
@@ -469,7 +477,7 @@ class Maker:
             same = not (a or b or (i and d.n > 1))
             make = lambda n, a=a, b=b, i=i: n + (n - 1) * i + a + b  # noqa: E731
             dims.append(d if same else d.apply(f"pad{a}{b}{i}", make))
-        fill = rng.choice((0, 1, -2))
+        fill = rng.choice((0, 1, 2 if x.dtype.kind == "uint" else -2))
         node = O.pad(x.node, const_node(fill, x.dtype), tuple(low), tuple(high), tuple(inner))
         dims = [fixed(d.n) if d.key.endswith("(1)") else d for d in dims]
         return self.moved(x, node, tuple(dims), 2.0)
@@ -591,13 +599,14 @@ class Maker:
             return False
         dim = rng.randrange(len(x.dims))
         names = ["scan_sum", "scan_max", "scan_min"]
+        names += ["scan_prod"] if x.bound <= 1.0 or x.dtype.is_integral else []
         names += ["scan_argmax", "scan_argmin"] if x.exact else []
         name = rng.choice(names)
         if name == "scan_sum":
             x = self.tame(x, 1.0 if x.dtype is float16 else 100.0)
         bound = x.bound * max(1, x.dims[dim].nominal) if name == "scan_sum" else x.bound
         bound = max(bound, x.dims[dim].nominal) if "arg" in name else bound
-        exact = x.exact and not (name == "scan_sum" and x.is_float)
+        exact = x.exact and not (name in ("scan_sum", "scan_prod") and x.is_float)
         self.add(getattr(O, name)(x.node, dim), x.dims, bound, exact)
         return True
 
@@ -668,7 +677,8 @@ class Maker:
         keys = tuple(d.key for d in dims)
         src = self.pick(rng, lambda v: v.dtype is x.dtype and v.keys == keys and v.bound <= 16)
         src = src or self.input(dims, x.dtype)
-        kind = rng.choice(("set", "sum", "sum", "max", "min"))
+        kinds = ("set", "sum", "sum", "max", "min") + (("prod",) if x.dtype.is_integral else ())
+        kind = rng.choice(kinds)
         picked = [self.indices(rng, d, places).node for d in x.dims[:rank]]
         node = O.scatter_nd(x.node, src.node, picked, kind)
         grows = kind == "sum"

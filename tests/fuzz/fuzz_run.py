@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends import find_backend
 from rushlight.backends.llvm import executor
-from rushlight.backends.llvm.build import build
+from rushlight.backends.llvm.build import build as llvm_build
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.backends.llvm.plan import load
+from rushlight.backends.llvm.plan import load as llvm_load
 from rushlight.backends.llvm.pool import set_num_threads
 from rushlight.compiler.pipeline import compile_graph
 from rushlight.engine.programs import Program, Template, _symbolic_graph, make_template
@@ -34,8 +35,9 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 
 @dataclass(frozen=True)
 class Setup:
-    """target: a name of TARGETS. vary: sizes of these values are variables. donate: inputs are
-    copies that the program may overwrite. threads: 2 shares out every launch, however small."""
+    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate:
+    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however
+    small."""
 
     target: str = "host"
     vary: frozenset[int] = frozenset()
@@ -61,10 +63,14 @@ def template_of(recording: Recording, vary: frozenset[int]) -> Template:
 def compile_recording(
     recording: Recording, template: Template, target: str, donated: frozenset[int] = frozenset()
 ) -> Program:
-    caps = find_caps(TARGETS[target])
+    if target == "interp":
+        backend = find_backend("interp")
+        build, load, caps = backend.build, backend.load, backend.find()
+    else:
+        build, load, caps = llvm_build, llvm_load, find_caps(TARGETS[target])
     graph = _symbolic_graph(recording, template, donated, lambda node: node.name)
     plan = compile_graph(graph, lambda programs: build(programs, caps), verify=True)
-    return Program(template, plan, load(plan, caps), "llvm")
+    return Program(template, plan, load(plan, caps), target)
 
 
 def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # noqa: B008
@@ -84,6 +90,18 @@ def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # n
         for root, buffer in zip(recording.roots, results, strict=True)
     }
     return [found[root] for root in roots]
+
+
+def run_as_seen_first(first: Recording, second: Recording, target: str) -> list[np.ndarray]:
+    """The values of `second` by the program with variables that `first` was compiled to."""
+    samples = np.array([first.ints, second.ints], np.int64)
+    template = make_template(samples, offset_positions(first))
+    program = compile_recording(first, template, target)
+    values = template.match(samples[1])
+    assert values is not None
+    inputs = [leaf.buffer for leaf in second.inputs]
+    buffers = run_program(program, values, inputs, second.numbers)
+    return [b.view(n.dtype, n.shape) for n, b in zip(second.roots, buffers, strict=True)]
 
 
 def copy_buffer(leaf: Node) -> Any:
@@ -107,11 +125,11 @@ def shared_out(threads: int) -> Iterator[None]:
         executor.PROGRAM_SHARE_PS, executor.REGION_SHARE_PS = old
 
 
-# comparing ------------------------------------------------------------------------------------------
+# comparing ------------------------------------------------------------
 
 
 def bits(array: np.ndarray) -> bytes:
-    """The bytes, with one NaN for all NaNs (which of two NaNs an addition gives is not promised)."""
+    """The bytes, with one NaN for all (which of two NaNs an addition gives is not promised)."""
     if array.dtype.kind not in "iub":
         wide = array.astype(np.float64)
         array = np.where(np.isnan(wide), np.array(np.nan, array.dtype), array)
@@ -121,7 +139,17 @@ def bits(array: np.ndarray) -> bytes:
 TOLERANCE = {"float64": 1e-7, "float32": 5e-3, "float16": 0.05, "bfloat16": 0.2}
 
 
-def difference(got: np.ndarray, want: np.ndarray) -> str:
+def tolerance_of(node: Node, known: dict[Node, float] | None = None) -> float:
+    """That of the coarsest dtype on the way to a node. `known`: values that have one already."""
+    found = dict(known or {})
+    for here in topological([node], stop=found.__contains__):
+        if here not in found:
+            own = TOLERANCE.get(here.dtype.name, 0.0)
+            found[here] = max([own, *(found[s] for s in here.src)])
+    return found[node]
+
+
+def difference(got: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     """What is wrong with a result, or "" (whole numbers exactly, floats to a tolerance)."""
     if got.dtype.kind in "iub":
         wrong = got != want
@@ -129,7 +157,7 @@ def difference(got: np.ndarray, want: np.ndarray) -> str:
         a, b = got.astype(np.float64), want.astype(np.float64)
         finite = b[np.isfinite(b)]
         scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
-        limit = TOLERANCE[want.dtype.name] * scale
+        limit = tolerance * scale
         with np.errstate(invalid="ignore"):
             wrong = ~((np.abs(a - b) <= limit) | (a == b) | (np.isnan(a) & np.isnan(b)))
     if not wrong.any():
@@ -151,7 +179,7 @@ def same_bits(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> str:
     return ""
 
 
-# the same values by other graphs --------------------------------------------------------------------
+# the same values by other graphs ------------------------------------------------------------
 
 
 def rebuild(roots: Sequence[Node], known: dict[Node, Node]) -> list[Node]:
@@ -223,7 +251,7 @@ def _new_leaf(leaf: Node, array: np.ndarray) -> Node:
     return buffer_node(memory, array.shape, leaf.dtype)
 
 
-# making failures small ------------------------------------------------------------------------------
+# making failures small ------------------------------------------------------------
 
 Check = Callable[[Sequence[Node]], str]
 

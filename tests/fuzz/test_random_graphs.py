@@ -23,9 +23,11 @@ from fuzz_run import (
     read_leaf,
     reference,
     run,
+    run_as_seen_first,
     run_in_pieces,
     same_bits,
     shrink,
+    tolerance_of,
     with_views,
 )
 
@@ -40,7 +42,7 @@ def check_values(seed: int, target: str) -> Check:
     def check(roots: Sequence[Node]) -> str:
         got = run(roots, Setup(target))
         for number, (a, b) in enumerate(zip(got, reference(roots), strict=True)):
-            wrong = difference(a, b)
+            wrong = difference(a, b, tolerance_of(roots[number]))
             if wrong:
                 return f"root {number}: {wrong}"
         return ""
@@ -122,6 +124,24 @@ def check_inputs_kept(seed: int, target: str) -> Check:
     return check
 
 
+def check_interpreted(seed: int, target: str) -> Check:
+    """The interpreter of tile programs gives the bits of native code."""
+    return against_plain(target, lambda roots: run(roots, Setup("interp")))
+
+
+def check_other_sizes(seed: int, target: str) -> Check:
+    """A program compiled when one set of sizes was seen, run with another."""
+
+    def check(roots: Sequence[Node]) -> str:
+        first, second = record(list(roots)), record(fuzz_graphs.generate(seed, 1).roots)
+        if first.key != second.key:
+            return ""  # a size became 0 or 1, or this is a smaller graph
+        want = run(second.roots, Setup(target))
+        return same_bits(run_as_seen_first(first, second, target), want)
+
+    return check
+
+
 CHECKS = {
     "values": check_values,
     "threads": check_threads,
@@ -132,6 +152,8 @@ CHECKS = {
     "donated": check_donated,
     "donated_symbolic": check_donated_symbolic,
     "inputs_kept": check_inputs_kept,
+    "other_sizes": check_other_sizes,
+    "interpreted": check_interpreted,
 }
 
 

@@ -68,11 +68,13 @@ def check_regions(plan: Plan) -> None:
                 assert not writes & other_reads and not reads & other_writes
         for reads, writes in touched:
             fresh = {b for b in reads if b not in ready and reuse.get(b) not in ready}
+            fresh -= {b for b in fresh if plan.buffers[b].size == 0}  # no elements, no kernel
             assert not fresh - writes, "a buffer is read before it is written"
             assert not fresh, "an updated buffer has no old value"
         for _, writes in touched:
             ready |= writes
     results = {i for i, spec in enumerate(plan.buffers) if spec.kind == "result"}
+    results -= {i for i in results if plan.buffers[i].size == 0}
     assert results <= ready, "a result is never written"
 
 

@@ -327,9 +327,10 @@ def test_state_dicts_move_between_both():
         set_grads(theirs, to_real, step)
         real_opt.step()
     saved = real_opt.state_dict()
-    for state in saved["state"].values():
-        for key, value in state.items():
-            state[key] = to_ours(value.numpy())
+    saved["state"] = {
+        number: {key: to_ours(value.numpy()) for key, value in state.items()}
+        for number, state in saved["state"].items()
+    }
     own_opt.load_state_dict(saved)
     for own, other in zip(ours, theirs, strict=True):
         own.data = to_ours(other.detach().numpy())

@@ -10,6 +10,7 @@ torch = pytest.importorskip("torch")
 import rushlight  # noqa: E402
 from tests.tensor_tables import ERRORS, EXPRESSIONS, REPRS, fault, run  # noqa: E402
 
+
 def plain(value):
     """What can be compared: nested tuples of arrays with dtype and shape, or Python values."""
     if isinstance(value, tuple | list) and type(value).__name__ != "Size":

@@ -29,7 +29,7 @@ from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile.ir import PARTIALS, Reduce, Store
 from rushlight.ir import scalar
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr, product, upper
 
 ARG_KINDS = ("argmax", "argmin")
 
@@ -101,8 +101,8 @@ def suits_panels(
 ) -> bool:
     """Many rows of a wide kept axis; a few columns stay in registers instead."""
     few_rows = isinstance(total, int) and total < 4 * PARTIALS
-    extent = chosen.axis.extent
-    few_columns = isinstance(extent, int) and extent <= 2 * ctx.vector_bytes // 4
+    most = upper(chosen.axis.extent)
+    few_columns = isinstance(most, int) and most <= 64
     return statement.order == "canonical" and not few_rows and not few_columns
 
 

@@ -76,7 +76,9 @@ class PanelReduction:
     def _columns(self, first: ir.Value, last: ir.Value) -> PanelColumns:
         start, stop = (Var(f"{self.part.axis.name}.{n}", 0, None, "axis") for n in ("lo", "hi"))
         part = Range(self.part.axis, start, stop)
-        return PanelColumns(part, first, {start.name: first, stop.name: last})
+        b = self.ctx.builder
+        vectors = b.udiv(b.add(b.sub(last, first), i64(self.count - 1)), i64(self.count))
+        return PanelColumns(part, first, vectors, {start.name: first, stop.name: last})
 
     def each_column(self, unroll: int, visit: Visit, env: Env | None = None) -> None:
         """visit(env, lanes, column in the panel) for the vectors of the panel."""
@@ -91,8 +93,8 @@ class PanelReduction:
         emit_vector_range(self.ctx, self.columns.part, self.count, unroll, env, body)
 
     def each_vector(self, visit: Callable[[ir.Value], None]) -> None:
-        """visit(number) for all vectors that a panel has room for."""
-        with self.ctx.for_range(self.ctx.builder, i64(0), i64(self.vectors)) as number:
+        """visit(number) for the vectors of the panel, the last one perhaps not full."""
+        with self.ctx.for_range(self.ctx.builder, i64(0), self.columns.vectors) as number:
             visit(number)
 
     def chunks(self, elements: ir.Value) -> None:
@@ -112,8 +114,11 @@ class PanelReduction:
 
     def chunk(self, low: ir.Value, high: ir.Value) -> None:
         ctx, b = self.ctx, self.ctx.builder
-        with ctx.for_range(b, i64(0), i64(PARTIALS * self.vectors)) as slot:
-            self.partials.store(slot, self.fold.identity(self.count))
+        with ctx.for_range(b, i64(0), i64(PARTIALS)) as partial:
+            base = b.mul(partial, i64(self.vectors))
+            self.each_vector(
+                lambda n: self.partials.store(b.add(base, n), self.fold.identity(self.count))
+            )
         turn = PARTIALS * VISIT
         whole = b.add(low, b.and_(b.sub(high, low), i64(-turn)))
         with ctx.for_range(b, low, whole, turn) as first:
@@ -151,5 +156,7 @@ class PanelReduction:
 class PanelColumns:
     """The columns first <= axis < last of one panel, as a range over named values."""
 
-    def __init__(self, part: Range, first: ir.Value, env: dict[str, ir.Value]) -> None:
-        self.part, self.first, self.env = part, first, env
+    def __init__(
+        self, part: Range, first: ir.Value, vectors: ir.Value, env: dict[str, ir.Value]
+    ) -> None:
+        self.part, self.first, self.vectors, self.env = part, first, vectors, env

@@ -17,6 +17,7 @@ kinds  "map"   members of one shape (up to reshape)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, Var, product
 
-MAX_MEMBERS = 48
+MAX_WEIGHT = 600  # operations of a kernel: compile time grows faster than their number
 MIN_ROWS = 16
 SMALL_NUMEL = 1 << 15
 
@@ -49,6 +50,7 @@ class Group:
     reduced: tuple[int, ...] = ()
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
+    weight: int = 0
     before: int = 0  # bit set of groups that must run earlier
 
     @property
@@ -75,6 +77,7 @@ class Grouping:
     def __init__(self, points: Points, hints: Hints, trace: Trace = SILENT) -> None:
         self.points, self.hints, self.trace = points, hints, trace
         self.groups: list[Group] = []
+        self._numbers = itertools.count()
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
         self._readers: dict[Node, list[Group]] = {}
@@ -97,6 +100,11 @@ class Grouping:
         if group is None:
             group = self._new_group(node)
             self._note(node, group, ("starts_a_kernel", group.kind), "yes")
+        for source in sources:
+            other = self.group_of.get(source)
+            if other is not None and self._is_twin(group, other, node, sources):
+                self._merge(group, other)
+                self._note(node, group, ("joins_two_kernels",), "yes")
         self._link(group, node, sources)
 
     def _note(self, node: Node, group: Group, reason: Reason, choice: str = "no") -> None:
@@ -153,9 +161,7 @@ class Grouping:
 
     def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
         """Groups that compute a source (latest first), then groups that read one too."""
-        found = dict.fromkeys(
-            self.group_of[s] for s in reversed(sources) if s in self.group_of
-        )
+        found = dict.fromkeys(self.group_of[s] for s in reversed(sources) if s in self.group_of)
         ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
         for source in sources:
             for group in self._readers.get(source, ())[-4:]:
@@ -163,9 +169,9 @@ class Grouping:
                     found[group] = None
                     ordered.append(group)
         for group in ordered:
-            if len(group.members) >= MAX_MEMBERS:
-                self._note(node, group, ("kernel_full", MAX_MEMBERS))
-        return [g for g in ordered if len(g.members) < MAX_MEMBERS]
+            if group.weight >= MAX_WEIGHT:
+                self._note(node, group, ("kernel_full", MAX_WEIGHT))
+        return [g for g in ordered if g.weight < MAX_WEIGHT]
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
@@ -213,6 +219,26 @@ class Grouping:
     def _has_enough_rows(self, shape: tuple, rows: int | Expr) -> bool:
         return self.hints(rows) >= MIN_ROWS or self.hints(product(shape)) <= SMALL_NUMEL
 
+    def _is_twin(self, group: Group, other: Group, node: Node, sources: list[Node]) -> bool:
+        """Both work on the same rows, neither needs the other, and `node` reads of the second only
+        what lies at its own place: one kernel can do the work of both."""
+        if other is group or not group.kind == other.kind == "rows":
+            return False
+        if (group.shape, group.reduced) != (other.shape, other.reduced):
+            return False
+        # Neither needs the other, now or by way of what `node` reads.
+        needed = [self.group_of[s] for s in sources if s in self.group_of]
+        if any(g.before >> other.number & 1 for g in (group, *needed)):
+            return False
+        if other.before >> group.number & 1:
+            return False
+        where = self._where(group, node, group.at[node])
+        return group.weight + other.weight < MAX_WEIGHT and all(
+            _same_place(at, other.at[source], source)
+            for source, at in self._reads_of(node, where)
+            if source in other.at
+        )
+
     # bookkeeping --------------------------------------------------------------------------------
 
     def _new_group(self, node: Node) -> Group:
@@ -226,13 +252,31 @@ class Grouping:
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
-        group = Group(kind, len(self.groups), shape, axes_of(shape), reduced)
+        group = Group(kind, next(self._numbers), shape, axes_of(shape), reduced)
         group.at[node] = group.row_axes if reduced else group.axes
         self.groups.append(group)
         return group
 
+    def _merge(self, group: Group, other: Group) -> None:
+        """`other` becomes part of `group`."""
+        group.members = other.members + group.members
+        group.at = other.at | group.at
+        group.weight += other.weight
+        self.group_of.update(dict.fromkeys(other.members, group))
+        self.groups.remove(other)
+        for readers in self._readers.values():
+            readers[:] = [group if reader is other else reader for reader in readers]
+        old, new = 1 << other.number, 1 << group.number
+        group.before |= other.before
+        for later in self.groups:
+            if later.before & old:
+                later.before = later.before & ~old | new
+            if later.before & new:
+                later.before |= group.before
+
     def _link(self, group: Group, node: Node, sources: list[Node]) -> None:
         group.members.append(node)
+        group.weight += self.points.weights.get(node, 1)
         self.group_of[node] = group
         gained = 0
         for source in sources:
@@ -293,9 +337,7 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
 
 def _same_place(a: tuple, b: tuple, node: Node) -> bool:
     """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(
-        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
-    )
+    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:

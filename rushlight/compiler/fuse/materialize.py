@@ -22,16 +22,19 @@ EXPENSIVE = frozenset(
 )
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
+EXPENSIVE_WEIGHT = 8
 MAX_INLINED_MOVES = 32  # views of views; a kernel builder goes down these by recursion
 
 
 @dataclass
 class Points:
-    """`points` in topological order; `users[node]`: the points that read it through inlining."""
+    """`points` in topological order; `users[node]`: the points that read it through inlining;
+    `weights[node]`: about how many operations its expression is."""
 
     points: list[Node]
     users: dict[Node, set[Node]]
     reasons: dict[Node, str] = field(default_factory=dict)
+    weights: dict[Node, int] = field(default_factory=dict)
 
     def __contains__(self, node: Node) -> bool:
         return node in self.reasons
@@ -53,10 +56,10 @@ def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
             reason = _reason(node, readers[node], users[node], reasons, hints)
             if reason:
                 reasons[node] = reason
-    _bound_inlining(order, reasons)
+    weights = _bound_inlining(order, reasons)
     points = [node for node in order if node in reasons]
     _recount(order, readers, reasons, users)
-    return Points(points, users, reasons)
+    return Points(points, users, reasons, weights)
 
 
 def _recount(
@@ -120,8 +123,10 @@ def _is_window(readers: list[Node]) -> bool:
 def _reads_repeatedly(reader: Node, node: Node, size: int, hints: Hints) -> bool:
     if reader.name == "gather_nd":
         return reader.src[0] is node
-    return reader.op is not None and reader.op.kind in ("movement", "elementwise") and (
-        hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad"
+    return (
+        reader.op is not None
+        and reader.op.kind in ("movement", "elementwise")
+        and (hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad")
     )
 
 
@@ -165,22 +170,23 @@ def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
     return node in reasons or (node.op is not None and node.op.kind in BARRIERS)
 
 
-def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> None:
-    """Cut chains whose inlined expression would grow without limit.
+def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, int]:
+    """Cut chains whose inlined expression would grow without limit; the weights of all nodes.
 
     A kernel ends at such a cut (see group.py), so the pieces of a regular chain are equal programs.
     """
-    size: dict[Node, int] = {}
+    weight: dict[Node, int] = {}
     moves: dict[Node, int] = {}
     for node in order:
         if node.leaf:
-            size[node], moves[node] = 1, 0
+            weight[node], moves[node] = 1, 0
             continue
         sources = list(dict.fromkeys(node.src))
-        own = 4 if node.name in EXPENSIVE else 1
-        size[node] = own + sum(1 if s in reasons or s.leaf else size[s] for s in sources)
+        inlined = sum(1 if s in reasons or s.leaf else weight[s] for s in sources)
+        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + inlined
         depth = max((moves[s] for s in sources if s not in reasons), default=0)
         moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
-        too_long = size[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
+        too_long = weight[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
         if too_long and node not in reasons:
             reasons[node] = "long_chain"
+    return weight

@@ -115,7 +115,10 @@ class Access:
 
     def _flip(self, node: Node, at: Coords, mask: E | None) -> E:
         dims = node.attrs[0]
-        moved = tuple(n - 1 - i if d in dims else i for d, (i, n) in enumerate(zip(at, node.shape)))
+        moved = tuple(
+            n - 1 - i if d in dims else i
+            for d, (i, n) in enumerate(zip(at, node.shape, strict=True))
+        )
         return self.value(node.src[0], moved, mask)
 
     def _pad(self, node: Node, at: Coords, mask: E | None) -> E:
@@ -220,9 +223,7 @@ def scalar_body(scalar: Any) -> Callable[..., E]:
 def _broadcast(source: Node, at: Coords) -> Coords:
     """Coordinates of a broadcast operand: aligned at the end, 0 where its size is 1."""
     skip = len(at) - len(source.shape)
-    return tuple(
-        0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True)
-    )
+    return tuple(0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True))
 
 
 def _provably_inside(value: E, size: int | Expr) -> bool:

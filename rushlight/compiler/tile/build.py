@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
@@ -12,6 +12,7 @@ from rushlight.compiler.tile.build_map import build_map, build_pieces
 from rushlight.compiler.tile.build_other import build_dot, build_scan, build_scatter, build_sort
 from rushlight.compiler.tile.build_rows import build_rows, build_split
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.reuse import Form, form_of
 from rushlight.ir.node import Node, topological
 
 _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
@@ -26,13 +27,14 @@ _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
 
 @dataclass(frozen=True)
 class BuildContext:
-    """donatable(group): inputs whose memory this group may overwrite."""
+    """donatable(group): inputs whose memory this group may overwrite. built: kernels by form."""
 
     points: Points
     hints: Hints
     outputs: frozenset[Node]
     site_of: Callable[[Node], int]
     donatable: Callable[[Group], frozenset[Node]]
+    built: dict[tuple, tuple[Kernel, Form]] = field(default_factory=dict)
 
 
 def build_kernel(group: Group, context: BuildContext) -> Kernel:
@@ -42,7 +44,15 @@ def build_kernel(group: Group, context: BuildContext) -> Kernel:
         return build_pieces(builder, _updatable(group, context))
     if group.kind == "scatter":
         return build_scatter(builder, _updatable(group, context))
-    return _PLAIN[group.kind](builder)
+    form = form_of(group, outputs, context.points.__contains__)
+    if form is None:
+        return _PLAIN[group.kind](builder)
+    found = context.built.get(form.key)
+    if found is not None:
+        return form.kernel_like(*found, group)
+    kernel = _PLAIN[group.kind](builder)
+    context.built[form.key] = (kernel, form)
+    return kernel
 
 
 def _updatable(group: Group, context: BuildContext) -> frozenset[Node]:

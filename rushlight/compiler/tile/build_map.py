@@ -18,6 +18,7 @@ def build_map(builder: KernelBuilder) -> Kernel:
     stores = []
     for member in group.members:
         at = group.at[member]
+        # Every member is evaluated, in order, so that long chains nest no deeper than one member.
         value = access.value(member, at)
         if member in builder.outputs:
             stores.append(
@@ -68,9 +69,7 @@ def _cat_grids(builder: KernelBuilder, node: Node) -> list[AnyGrid]:
     return grids
 
 
-def _update_grids(
-    builder: KernelBuilder, node: Node, donatable: frozenset[Node]
-) -> list[AnyGrid]:
+def _update_grids(builder: KernelBuilder, node: Node, donatable: frozenset[Node]) -> list[AnyGrid]:
     base, update = node.src
     grids: list[AnyGrid] = []
     if base in donatable:
@@ -80,4 +79,3 @@ def _update_grids(
         grids += _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
     grids += _piece(builder, 1, update, node, node.attr("start"), node.attr("step"))
     return grids
-

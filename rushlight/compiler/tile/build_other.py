@@ -46,10 +46,12 @@ def build_dot(builder: KernelBuilder) -> Kernel:
     epilogue = builder.access(leaf)
     stores = []
     for member in group.members:
+        at = group.at[member]
+        value = epilogue.value(member, at)
         if member in builder.outputs:
-            at = group.at[member]
-            place = linear(at, strides_of(member.shape))
-            stores.append(Store(builder.output(member), place, epilogue.value(member, at)))
+            stores.append(
+                Store(builder.output(member), linear(at, strides_of(member.shape)), value)
+            )
     grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores))
     return builder.finish([_merge_batch(grid)])
 

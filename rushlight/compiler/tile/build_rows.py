@@ -43,7 +43,10 @@ from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, minimum, product
 
+# Columns per instance: with tiles of whole columns few, so that they fit; else long runs of memory.
 COLUMNS = 64
+MAX_COLUMNS = 1024
+MIN_INSTANCES = 4
 TILE_BYTES = 1 << 20
 
 Reader = Callable[[tuple, "E | None"], E]
@@ -155,13 +158,13 @@ class RowsBuilder:
         stores: list[Store] = []
         readers: dict[Node, Reader] = {}
         for member in members:
+            value = access.value(member, self._at())
             if member in self.builder.outputs:
-                readers[member] = self._store_output(member, access.value(member, self._at()), stores)
+                readers[member] = self._store_output(member, value, stores)
             elif self._is_read_later(member, stage) and self._fits_tile(member.dtype):
-                value = access.value(member, self._at())
                 tile, at = self._full_tile(f"f{len(self.stored) + len(stores)}", member.dtype)
                 stores.append(Store(tile, at, value))
-                readers[member] = _tile_reader(tile, at)
+                readers[member] = self._tile_reader(tile)
         if stores:
             self.body.append(Map((*self.over, *self.lanes), tuple(stores)))
             self.stored.update(readers)
@@ -193,6 +196,12 @@ class RowsBuilder:
         # A row value may read the one element there is along an axis of size 1.
         at = [0 if axis.extent == 1 else axis.var for axis in axes]
         return Local(name, dtype, shape), linear(at, strides_of(shape))
+
+    def _tile_reader(self, tile: Local) -> Reader:
+        """Reads a full tile; a value per row may, where the reduced dims have size 1."""
+        dims = (*self.builder.group.reduced, *(() if self.column is None else (self.column,)))
+        strides = strides_of(tile.shape)
+        return lambda at, mask: s.local(tile, linear([at[d] for d in dims], strides))
 
     def _reduces(self, members: list[Node]) -> None:
         if not members:
@@ -241,18 +250,47 @@ class RowsBuilder:
 def build_rows(builder: KernelBuilder) -> Kernel:
     group = builder.group
     column = _contiguous_column(builder)
+    count = product(group.shape[d] for d in group.reduced)
+    if column is not None and builder.hints(count) > CHUNK and _is_single_pass(builder):
+        return build_split(builder, column)
     rows = RowsBuilder(builder, column)
     body = rows.build()
     grid_axes = [rows.axes[d] for d in group.kept if d != column]
     if column is not None:
         axis = rows.axes[column]
-        block = Axis("cb", ceildiv(axis.extent, COLUMNS))
-        lane = Axis("c", minimum(COLUMNS, axis.extent - block.var * COLUMNS))
+        width = _column_width(builder, axis)
+        block = Axis("cb", ceildiv(axis.extent, width))
+        lane = Axis("c", minimum(width, axis.extent - block.var * width))
         # Tiles are indexed by the lane alone, buffers by the whole column.
-        body = _split_column(body, axis, block, lane)
+        body = _split_column(body, axis, block, lane, width)
         grid_axes.append(block)
     grid = split_axes(Grid(tuple(grid_axes), tuple(body)))
     return builder.finish([Grid(grid.axes, tuple(_merge_over(rows, list(grid.body))))])
+
+
+def _is_single_pass(builder: KernelBuilder) -> bool:
+    """Only reductions of values from outside, and what is done to their results."""
+    at, axes = builder.group.at, builder.group.axes
+    return all(
+        at[member] != axes
+        and not (_is_reduce(member) and any(n in at for n in _reads(builder, member)))
+        for member in builder.group.members
+    )
+
+
+def _reads(builder: KernelBuilder, node: Node) -> list[Node]:
+    return RowsBuilder(builder, None)._inner_sources(node)
+
+
+def _column_width(builder: KernelBuilder, axis: Axis) -> int:
+    """Columns per instance; never changes bits."""
+    group = builder.group
+    if any(group.at[member] == group.axes for member in group.members):
+        return COLUMNS
+    others = builder.hints(product(group.row_shape)) // max(builder.hints(axis.extent), 1)
+    parts = max(1, MIN_INSTANCES // max(others, 1))
+    share = -(-builder.hints(axis.extent) // (parts * COLUMNS)) * COLUMNS
+    return max(COLUMNS, min(MAX_COLUMNS, share))
 
 
 def _merge_over(rows: RowsBuilder, body: list[Statement]) -> list[Statement]:
@@ -281,10 +319,10 @@ def _reduced_axes(names: set[str], body: list[Statement]) -> list[Axis]:
 
 
 def _split_column(
-    body: list[Statement], axis: Axis, block: Axis, lane: Axis
+    body: list[Statement], axis: Axis, block: Axis, lane: Axis, width: int
 ) -> list[Statement]:
-    """d -> cb*COLUMNS + c in buffers and values, d -> c in tiles (which get COLUMNS columns)."""
-    whole = Substitution({axis.name: block.var * COLUMNS + lane.var}, {axis.name: (lane,)})
+    """d -> cb*width + c in buffers and values, d -> c in tiles (which get `width` columns)."""
+    whole = Substitution({axis.name: block.var * width + lane.var}, {axis.name: (lane,)})
     tiles: dict[Local, Local] = {}
 
     class Split(Substitution):
@@ -300,34 +338,35 @@ def _split_column(
             return Store(narrow(store.dest), local_only.index(store.at), self.expr(store.value))
 
         def item(self, item: ReduceItem) -> ReduceItem:
-            assert isinstance(item.dest, Local)
+            if not isinstance(item.dest, Local):
+                return super().item(item)
             return ReduceItem(
                 item.kind, self.expr(item.value), narrow(item.dest), local_only.index(item.at)
             )
 
     def narrow(tile: Local) -> Local:
         if tile not in tiles:
-            shape = tuple(COLUMNS if n == axis.extent and i == len(tile.shape) - 1 else n
+            shape = tuple(width if n == axis.extent and i == len(tile.shape) - 1 else n
                           for i, n in enumerate(tile.shape))
             tiles[tile] = Local(tile.name, tile.dtype, shape)
         return tiles[tile]
 
     class LocalOnly(Substitution):
         def index(self, at: int | Expr) -> int | Expr:
-            return _restride(at, axis, lane)
+            return _restride(at, axis, lane, width)
 
     local_only = LocalOnly({})
     split = Split(whole.mapping, whole.axes)
     return [split.statement(statement) for statement in body]
 
 
-def _restride(at: int | Expr, axis: Axis, lane: Axis) -> int | Expr:
-    """Index of a tile with rows of axis.extent -> the same tile with rows of COLUMNS."""
+def _restride(at: int | Expr, axis: Axis, lane: Axis, width: int) -> int | Expr:
+    """Index of a tile with rows of axis.extent -> the same tile with rows of `width`."""
     rows = at - axis.var
     if rows == 0:
         return lane.var
     quotient = rows // axis.extent
-    return quotient * COLUMNS + lane.var
+    return quotient * width + lane.var
 
 
 def _contiguous_column(builder: KernelBuilder) -> int | None:
@@ -369,10 +408,6 @@ def _is_reduce(node: Node) -> bool:
     return node.op is not None and node.op.kind == "reduce"
 
 
-def _tile_reader(tile: Local, at: int | Expr) -> Reader:
-    return lambda _, mask: s.local(tile, at)
-
-
 def _value_reader(value: E) -> Reader:
     return lambda _, mask: value
 
@@ -380,33 +415,39 @@ def _value_reader(value: E) -> Reader:
 # few rows, many elements: chunks in one grid, their join in the next -----------------------------
 
 
-def build_split(builder: KernelBuilder) -> Kernel:
+def build_split(builder: KernelBuilder, column: int | None = None) -> Kernel:
     """Chunk results to scratch, then the binary tree over chunks and the per-row values."""
     group = builder.group
     count = product(group.shape[d] for d in group.reduced)
     chunks = ceildiv(count, CHUNK)
-    kept_axes = [Axis(f"d{d}", group.shape[d]) for d in group.kept]
     chunk = Axis("chunk", chunks)
     inner = Axis("r", minimum(CHUNK, count - chunk.var * CHUNK))
     at = _split_coordinates(group.shape, group.reduced, chunk.var * CHUNK + inner.var)
-    row = linear(group.row_axes, strides_of(group.row_shape))
+    row, rows_total = linear(group.row_axes, strides_of(group.row_shape)), product(group.row_shape)
     access = builder.access()
     first: list[ReduceItem] = []
-    rows = RowsBuilder(builder, None)
-    join: list[Statement] = []
+    rows = RowsBuilder(builder, column)
     for member in [m for m in group.members if _is_reduce(m)]:
         kind, dtype = reduce_kind(member), value_dtype(member)
-        is_arg = kind.startswith("arg")
         value = s.cast(access.value(member.src[0], at), dtype)
-        partial = builder.scratch(int64 if is_arg else dtype, product(group.row_shape) * chunks)
-        first.append(ReduceItem(kind, value, partial, row * chunks + chunk.var))
-        join += _join_chunks(builder, rows, member, partial, row, chunks, access)
-    rows.body = join
+        partial_dtype = int64 if kind.startswith("arg") else dtype
+        partial = builder.scratch(partial_dtype, rows_total * chunks)
+        first.append(ReduceItem(kind, value, partial, chunk.var * rows_total + row))
+        _join_chunks(rows, member, partial, row, rows_total, chunks)
     for member in group.members:
         if not _is_reduce(member):
             rows._row_values([member])
-    first_grid = Grid((*kept_axes, chunk), (Reduce((), (inner,), tuple(first)),))
-    return builder.finish([first_grid, Grid(tuple(kept_axes), tuple(rows.body))])
+    bodies: list[list[Statement]] = [[Reduce(tuple(rows.lanes), (inner,), tuple(first))], rows.body]
+    kept = [rows.axes[d] for d in group.kept if d != column]
+    if column is not None:
+        axis = rows.axes[column]
+        width = _column_width(builder, axis)
+        block = Axis("cb", ceildiv(axis.extent, width))
+        lane = Axis("c", minimum(width, axis.extent - block.var * width))
+        bodies = [_split_column(body, axis, block, lane, width) for body in bodies]
+        kept.append(block)
+    grids = [Grid((chunk, *kept), tuple(bodies[0])), Grid(tuple(kept), tuple(bodies[1]))]
+    return builder.finish(grids)
 
 
 def _split_coordinates(
@@ -418,37 +459,36 @@ def _split_coordinates(
 
 
 def _join_chunks(
-    builder: KernelBuilder,
     rows: RowsBuilder,
     member: Node,
     partial: Buffer,
     row: int | Expr,
+    rows_total: int | Expr,
     chunks: int | Expr,
-    access: object,
-) -> list[Statement]:
-    """The second pass of one reduction; afterwards `rows.stored` reads its result."""
-    group = builder.group
+) -> None:
+    """The second pass of one reduction, added to `rows.body`; `rows.stored` reads its result."""
+    builder, group = rows.builder, rows.builder.group
     kind = reduce_kind(member)
     axis = Axis("j", chunks)
-    position = row * chunks + axis.var
     number = len(rows.stored)
-    statements: list[Statement] = []
+    lanes = tuple(rows.lanes)
     if kind.startswith("arg"):
-        inside = s.load(partial, position)
+        inside = s.load(partial, axis.var * rows_total + row)
         local_at = s.as_index(inside, 0, CHUNK - 1)
         at = _split_coordinates(group.shape, group.reduced, axis.var * CHUNK + local_at)
         value = s.cast(builder.access().value(member.src[0], at), value_dtype(member))
-        best = Local(f"best{number}", int64, (1,))
-        statements.append(Reduce((), (axis,), (ReduceItem(kind, value, best, 0),)))
-        winner = s.as_index(s.local(best, 0), 0, chunks - 1)
-        result = s.local(best, 0) * CHUNK + s.load(partial, row * chunks + winner)
+        best, place = rows._row_tile(f"best{number}", int64)
+        rows.body.append(Reduce(lanes, (axis,), (ReduceItem(kind, value, best, place),)))
+        winner = s.as_index(s.local(best, place), 0, chunks - 1)
+        result = s.local(best, place) * CHUNK + s.load(partial, winner * rows_total + row)
     else:
-        total = Local(f"total{number}", partial.dtype, (1,))
-        item = ReduceItem(kind, s.load(partial, position), total, 0)
-        statements.append(Reduce((), (axis,), (item,), "tree"))
-        result = s.cast(s.local(total, 0), member.dtype)
+        total, place = rows._row_tile(f"total{number}", partial.dtype)
+        value = s.load(partial, axis.var * rows_total + row)
+        rows.body.append(Reduce(lanes, (axis,), (ReduceItem(kind, value, total, place),), "tree"))
+        result = s.cast(s.local(total, place), member.dtype)
     rows.stored[member] = _value_reader(result)
     if member in builder.outputs:
-        place = linear(group.row_axes, strides_of(member.shape))
-        statements.append(Map((), (Store(builder.output(member), place, result),)))
-    return statements
+        store = Store(
+            builder.output(member), linear(group.row_axes, strides_of(member.shape)), result
+        )
+        rows.body.append(Map(lanes, (store,)))

@@ -1,4 +1,4 @@
-"""Kernels on disk: found by another process, rebuilt when damaged, never those of another target."""
+"""Kernels on disk: another process finds them; damaged or foreign ones are built again."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rushlight.base.config import child_environment, config
 from rushlight.backends import find_backend
+from rushlight.base.config import child_environment, config
+from rushlight.base.dtypes import float32
 from rushlight.compiler.target import Backend, Caps
 from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Map, Program, Store
-from rushlight.base.dtypes import float32
 from rushlight.engine import kernels
 from rushlight.ir import scalar as s
 

@@ -55,7 +55,7 @@ def test_embedding_names_op_line_value_and_size():
     table, index = torch.ones(50, 4), torch.tensor([[1, 2], [70, 3]])
 
     def work():
-        torch.nn.functional.embedding(index, table).tolist()
+        torch.nn.functional.embedding(index * 1, table).tolist()
 
     line = here(work.__code__.co_firstlineno + 1)
     assert failing(work) == (
@@ -65,9 +65,10 @@ def test_embedding_names_op_line_value_and_size():
 
 
 def test_scatter_names_the_value():
+    index = torch.tensor([[0, 9]])
+
     def work():
-        index = torch.tensor([[0, 9]])
-        torch.zeros(1, 4).scatter(1, index, torch.ones(1, 2)).tolist()
+        torch.zeros(1, 4).scatter(1, index * 1, torch.ones(1, 2)).tolist()
 
     assert "index 9 is out of bounds for dimension 1 with size 4" in failing(work)
 
@@ -81,5 +82,5 @@ def test_computed_index_is_found():
 
 def test_failed_program_can_be_repeated():
     table = torch.ones(5, 2)
-    failing(lambda: torch.nn.functional.embedding(torch.tensor([5]), table).tolist())
+    failing(lambda: torch.nn.functional.embedding(torch.tensor([5]) * 1, table).tolist())
     assert torch.nn.functional.embedding(torch.tensor([4]), table).tolist() == [[1.0, 1.0]]

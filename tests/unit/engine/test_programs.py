@@ -50,7 +50,7 @@ def engine() -> Engine:
     return Engine()
 
 
-# templates alone -------------------------------------------------------------------------------------
+# templates alone ------------------------------------------------------------
 
 
 def template(samples: Sequence[Sequence[int]], offsets: set[int] = frozenset()):
@@ -101,7 +101,7 @@ def test_offsets_that_vary_are_variables_of_their_own() -> None:
     assert t.match(np.array([3, 99, 7, 4])).tolist() == [3, 99, 7, 4]
 
 
-# programs --------------------------------------------------------------------------------------------
+# programs ------------------------------------------------------------
 
 
 def test_the_same_recording_is_compiled_once(engine: Engine) -> None:

@@ -173,7 +173,7 @@ def test_division_is_not_simplified_without_proof() -> None:
 
 
 def test_variables_of_one_name_with_other_bounds_are_different() -> None:
-    """Every kernel calls its axes d0, d1, ...; what is known of one must not be used for another."""
+    """Every kernel calls its axes d0, d1, ...: what is known of one is not true of another."""
     short, long = Var("d0", 0, 4, "axis"), Var("d0", 0, 19, "axis")
     assert short == Var("d0", 0, 4, "axis")
     assert short != long

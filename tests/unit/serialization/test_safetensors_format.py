@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.serialization import CorruptFileError, UnsupportedObjectError, safetensors
+from rushlight.serialization.dtype_names import name_of_dtype
 from rushlight.serialization.header import MAX_HEADER_BYTES
 
 
@@ -121,9 +122,17 @@ def test_alignment_and_order(tmp_path):
     assert header["z"]["data_offsets"] == [0, 8] and header["a"]["data_offsets"] == [8, 11]
 
 
+def test_dtypes_without_a_counterpart_are_named():
+    """A whole file with float8, which does not exist here."""
+    if hasattr(torch, "float8_e4m3fn"):
+        return
+    with pytest.raises(UnsupportedObjectError, match="F8_E4M3"):
+        torch.load(file_of({"f": entry(dtype="F8_E4M3")}, b"\x3c\xc0"))
+
+
 def test_refused_tensors():
-    with pytest.raises(UnsupportedObjectError, match="complex128"):
-        torch.save(torch.zeros(1, dtype=torch.complex128), io.BytesIO())
+    with pytest.raises(UnsupportedObjectError, match="float4"):
+        name_of_dtype("float4")
     with pytest.raises(ValueError, match="__metadata__"):
         safetensors.lay_out({"__metadata__": torch.zeros(1)})
 

@@ -34,13 +34,19 @@ def test_number_protocols():
     assert [10, 20, 30][torch.tensor(1)] == 20
     assert int(torch.tensor(3.7)) == 3 and f"{torch.tensor(2.5):.2f}" == "2.50"
     assert 2 in torch.tensor([1, 2]) and 5 not in torch.tensor([1, 2])
-    assert np.asarray(torch.ones(2)).sum() == 2 and (np.float32(2) * torch.ones(2)).tolist() == [2, 2]
+    assert np.asarray(torch.ones(2)).sum() == 2 and (np.float32(2) * torch.ones(2)).tolist() == [
+        2,
+        2,
+    ]
 
 
 def test_set_default_dtype():
     torch.set_default_dtype(torch.float64)
     try:
-        assert torch.tensor([1.0]).dtype is torch.float64 and (torch.tensor([1]) / 2).dtype is torch.float64
+        assert (
+            torch.tensor([1.0]).dtype is torch.float64
+            and (torch.tensor([1]) / 2).dtype is torch.float64
+        )
     finally:
         torch.set_default_dtype(torch.float32)
 

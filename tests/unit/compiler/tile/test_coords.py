@@ -133,7 +133,7 @@ def test_coefficient_of_an_axis(at: int | Expr, name: str, expected: object) -> 
     assert coefficient(at, name) == expected
 
 
-# merging --------------------------------------------------------------------------------------------
+# merging ------------------------------------------------------------
 
 
 @st.composite
