@@ -126,6 +126,7 @@ def _assemble(state: Compilation) -> Compilation:
     plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
     plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 
 

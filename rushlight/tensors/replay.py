@@ -19,6 +19,7 @@ import numpy as np
 from rushlight.base.pytree import flatten, unflatten
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.live import live_refs
+from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import (
     PROGRAMS,
@@ -170,9 +171,10 @@ class Replay:
             for position, step in positions:
                 numbers[position] = seed if step is None else offset + step
         buffer = None
-        results = self.room.take(buffers)
-        launch(self.program, self.values, self.layout, buffers, results, numbers)
-        return self._place(results, storages, nodes, tensors)
+        with Uninterrupted(bool(self.donated)):
+            results = self.room.take(buffers)
+            launch(self.program, self.values, self.layout, buffers, results, numbers)
+            return self._place(results, storages, nodes, tensors)
 
     def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:
         """The storages and the nodes they hold, all in memory; None if they are others."""
@@ -341,11 +343,12 @@ class Builder:
         self._check_kept()
         draws, tracked = self._numbers(recording)
         program, values = PROGRAMS.find(recording, donated, site_text)
-        buffers = run_program(
-            program, values, [node.buffer for node in recording.inputs], recording.numbers
-        )
-        for node, buffer in zip(recording.roots, buffers, strict=True):
-            node.become_leaf(buffer)
+        with Uninterrupted(bool(donated)):
+            buffers = run_program(
+                program, values, [node.buffer for node in recording.inputs], recording.numbers
+            )
+            for node, buffer in zip(recording.roots, buffers, strict=True):
+                node.become_leaf(buffer)
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
             self.session.predicates,
