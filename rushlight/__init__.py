@@ -29,6 +29,7 @@ _NOT_YET = frozenset(
 )
 _DEFERRED = {
     "compile": "rushlight.tensors.compiled",
+    "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",

@@ -18,7 +18,7 @@ from rushlight.engine import watch
 from rushlight.engine.capture import open_session
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, ProgramCache
+from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
@@ -26,6 +26,20 @@ from rushlight.runtime.buffer import Buffer, allocate
 LOCK = threading.RLock()
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
+
+
+class _Pending:
+    """How far recording is since the last flush (see bound.py, which sets these).
+
+    since  serial of the first node recorded after it; -1 while there is none
+    due    serial at which somebody should look whether too much waits
+    """
+
+    since = -1
+    due = -1
+
+
+PENDING = _Pending()
 
 
 def flush(extra: Sequence[Node] = ()) -> None:
@@ -38,6 +52,7 @@ def flush(extra: Sequence[Node] = ()) -> None:
         if not extra:
             return
         session.refuse("a value is needed in the middle of the call")
+    PENDING.since = PENDING.due = -1
     with LOCK:
         roots, kept = wanted(extra)
         if roots:
@@ -65,7 +80,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     survive: set[Node] = set()
     for ref in live_refs():
         node = ref.node
-        if node.leaf == "buffer":
+        if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
         elif ref.saved:
             saved.append(node)
@@ -118,6 +133,17 @@ def run_program(
     for number, nbytes in enumerate(layout.result_bytes, first_result):
         source = reuse.get(number)
         results.append(allocate(nbytes) if source is None else inputs[source])
+    launch(program, values, layout, inputs, results, numbers)
+    return results
+
+
+def launch(
+    program: Program, values: np.ndarray, layout: Layout, inputs: Sequence[Buffer],
+    results: Sequence[Buffer], numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run into these results; where a result takes an input's memory, it is that input."""
+    reuse = program.plan.meta["reuse"]
+    first_result = len(inputs)
     arena = allocate(layout.arena_bytes)
     pointers = np.empty(len(program.plan.buffers), np.int64)
     pointers[:first_result] = [buffer.address for buffer in inputs]
@@ -134,4 +160,3 @@ def run_program(
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         raise index_error(program.plan, status, sizes, inputs, numbers)
-    return results

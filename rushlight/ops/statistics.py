@@ -110,6 +110,8 @@ std = reduction("std", "The square root of var.",
 def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A002
     if input.ndim == 0:
         return input
+    if any(is_static(input.shape[d]) and input.shape[d] == 0 for d in all_dims(dim, input.ndim)):
+        return log(over(input, dim, keepdim, reduce_sum))  # of nothing: log 0
     top = over(input, dim, True, reduce_max)
     top = where(isfinite(top), top, 0.0)
     total = log(over(exp(input - top), dim, True, reduce_sum)) + top

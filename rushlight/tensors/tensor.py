@@ -263,15 +263,17 @@ class Tensor:
     @property
     def grad(self) -> Any:
         meta = self._grad
-        if meta is None or meta.grad is None:
-            return None
-        return meta.grad
+        grad = None if meta is None else meta.grad
+        session = open_session()
+        if session is not None:
+            session.note_grad(self, grad)
+        return grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
         session = open_session()
         if session is not None:
-            session.note_reset(self)
+            session.note_grad(self, None if self._grad is None else self._grad.grad)
         if value is not None:
             _check_grad(self, value)
         elif self._grad is None:

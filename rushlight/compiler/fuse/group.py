@@ -46,7 +46,7 @@ class Group:
     kind: str
     number: int
     shape: tuple[int | Expr, ...]
-    axes: tuple[Var, ...]
+    axes: tuple[Var | int, ...]
     reduced: tuple[int, ...] = ()
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
@@ -62,12 +62,13 @@ class Group:
         return tuple(self.shape[d] for d in self.kept)
 
     @property
-    def row_axes(self) -> tuple[Var, ...]:
+    def row_axes(self) -> tuple[Var | int, ...]:
         return tuple(self.axes[d] for d in self.kept)
 
 
-def axes_of(shape: Sequence[int | Expr]) -> tuple[Var, ...]:
-    return tuple(Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
+def axes_of(shape: Sequence[int | Expr]) -> tuple[Var | int, ...]:
+    """A variable per axis; 0 along an axis of size 1, where there is one place only."""
+    return tuple(0 if n == 1 else Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
 
 
 class Grouping:
@@ -198,6 +199,8 @@ class Grouping:
             return ("needs_finished_rows",)  # its operand: another pass over the data
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
+            if source in group.at and self.points.reasons[source] == "long_chain":
+                return ("long_chain", source.name)
             if source in group.at and not _same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()

@@ -23,6 +23,7 @@ EXPENSIVE = frozenset(
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
 EXPENSIVE_WEIGHT = 8
+MAX_INLINED_MOVES = 32  # views of views; a kernel builder goes down these by recursion
 
 
 @dataclass
@@ -170,14 +171,22 @@ def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
 
 
 def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, int]:
-    """Cut chains whose inlined expression would grow without limit; the weights of all nodes."""
+    """Cut chains whose inlined expression would grow without limit; the weights of all nodes.
+
+    A kernel ends at such a cut (see group.py), so the pieces of a regular chain are equal programs.
+    """
     weight: dict[Node, int] = {}
+    moves: dict[Node, int] = {}
     for node in order:
         if node.leaf:
-            weight[node] = 1
+            weight[node], moves[node] = 1, 0
             continue
-        inlined = (1 if s in reasons or s.leaf else weight[s] for s in dict.fromkeys(node.src))
-        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + sum(inlined)
-        if weight[node] > MAX_INLINED_OPS and node not in reasons:
+        sources = list(dict.fromkeys(node.src))
+        inlined = sum(1 if s in reasons or s.leaf else weight[s] for s in sources)
+        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + inlined
+        depth = max((moves[s] for s in sources if s not in reasons), default=0)
+        moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
+        too_long = weight[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
+        if too_long and node not in reasons:
             reasons[node] = "long_chain"
     return weight
