@@ -50,7 +50,10 @@ ARROWS: dict[str, set[str]] = {
     "tensors": _CORE | {"autograd", "engine", "runtime"},
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
+    # Public namespaces that are one file at the top: they publish what `tensors` defines.
     "linalg": {"tensors"},
+    "random": {"tensors"},
+    "cuda": set(),
     "nn": _PUBLIC,
     "optim": _PUBLIC,
     "losses": _PUBLIC,
