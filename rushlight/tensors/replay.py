@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import flatten, unflatten
 from rushlight.engine.capture import Session, settle
-from rushlight.engine.live import live_refs
 from rushlight.engine.interrupts import Uninterrupted
+from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import (
     PROGRAMS,
@@ -36,7 +37,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Tensor, make_view, new_tensor
+from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
 from rushlight.tensors.tracked import Tracked
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
@@ -367,7 +368,8 @@ class Builder:
             raise Refused("it returns an object that was there before the call")
         for leaf in self.leaves:
             if isinstance(leaf, Tensor):
-                if leaf.requires_grad and leaf._storage not in self.session.known:
+                is_new = leaf._storage not in self.session.known
+                if is_new and leaf.requires_grad and not _is_spent(leaf):
                     raise NeedsGradients("its outputs are differentiated outside of it")
                 if type(leaf) is not Tensor and self.owner(leaf) is None:
                     raise Refused(f"it returns a {type(leaf).__name__}")
@@ -490,6 +492,7 @@ class Builder:
         outer, steps = tensor._shape, () if view is None else view.steps
         offset = 0 if view in (None, _NO_STEPS) else view.offset
         label = getattr(view, "label", "")
+        spent = tensor.grad_fn.name() if _is_spent(tensor) else ""
 
         def make(results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Tensor:
             if identity in made:
@@ -506,6 +509,8 @@ class Builder:
             found = base
             if strides is not None:
                 found = make_view(base, steps, outer, strides, offset, label)
+            if spent:
+                found._grad = Grad(SpentFn((), ((outer, dtype),), spent))
             made[identity] = found
             return found
 
@@ -559,6 +564,11 @@ class _NoSteps:
 
 
 _NO_STEPS: Any = _NoSteps()
+
+
+def _is_spent(tensor: Tensor) -> bool:
+    """Its backward ran in the call: a loss that is returned only to be looked at."""
+    return tensor.grad_fn is not None and tensor.grad_fn.spent
 
 
 def _sharing(storage: Storage) -> Tensor:
