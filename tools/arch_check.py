@@ -50,7 +50,7 @@ ARROWS: dict[str, set[str]] = {
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
     "linalg": {"tensors"},
-    "nn": _PUBLIC,
+    "nn": _PUBLIC | {"attention", "losses"},
     "optim": _PUBLIC,
     "losses": _PUBLIC,
     "serialization": _PUBLIC,

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-
 _PACKAGE = str(Path(__file__).parent.parent)
 
 

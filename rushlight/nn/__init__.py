@@ -17,7 +17,6 @@ from rushlight.nn.activation import (
     Tanh,
     Tanhshrink,
 )
-from rushlight.nn.attention import MultiheadAttention
 from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d
 from rushlight.nn.containers import ModuleDict, ModuleList, Sequential
 from rushlight.nn.conv import Conv2d
@@ -38,6 +37,7 @@ from rushlight.nn.loss import (
     SmoothL1Loss,
 )
 from rushlight.nn.module import Module
+from rushlight.nn.multihead_attention import MultiheadAttention
 from rushlight.nn.normalization import GroupNorm, LayerNorm, RMSNorm
 from rushlight.nn.padding import ConstantPad2d, PixelShuffle, ZeroPad2d
 from rushlight.nn.parameter import Buffer, Parameter
