@@ -1,8 +1,8 @@
 """BlockMask: which blocks of a (queries x keys) score matrix a mask leaves anything of.
 
-In: index lists of blocks. Out: counts, pictures, slices, and what the computation asks for
-(`present_ranges`, `states`). A block is absent, partial (its mask_mod decides element by element) or
-full (every element is kept). Always true: only the first `num_blocks` entries of an index row count.
+In: index lists of blocks. Out: counts, pictures, slices, and `states`, which the computation
+reads. A block is absent, partial (its mask_mod decides element by element) or full (every element
+is kept). Always true: only the first `num_blocks` entries of an index row count.
 
 Shape letters: B batch, H heads, Q blocks of queries, K blocks of keys.
 """
@@ -189,7 +189,8 @@ class BlockMask:
                 texts += [
                     "...",
                     "To print out more, set BlockMask.to_string(limit=N)",
-                    "You can also index (BlockMask[batch, head]) to choose a specific batch or head",
+                    "You can also index (BlockMask[batch, head]) to choose a specific batch or"
+                    " head",
                 ]
                 break
             texts.append(f"{index}\n{picture(present[index], grid_size)}")
