@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+
 _PACKAGE = str(Path(__file__).parent.parent)
 
 
