@@ -52,7 +52,7 @@ ARROWS: dict[str, set[str]] = {
     "linalg": {"tensors"},
     "nn": _PUBLIC | {"attention", "losses"},
     "optim": _PUBLIC,
-    "losses": _PUBLIC,
+    "losses": _PUBLIC | {"tensors"},
     "serialization": _PUBLIC,
     "utils": _PUBLIC,
     "export": _ENGINE | _FRONT | _PUBLIC,

@@ -1,5 +1,6 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, utils
 from rushlight.nn.activation import (
     GELU,
@@ -25,6 +26,7 @@ from rushlight.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from rushlight.nn.embedding import Embedding
 from rushlight.nn.flatten import Flatten, Unflatten
 from rushlight.nn.linear import Bilinear, Identity, Linear
+from rushlight.nn.linear_cross_entropy import LinearCrossEntropyLoss
 from rushlight.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -95,6 +97,8 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",
