@@ -133,6 +133,7 @@ class Saved:
             raise RuntimeError(self._modified())
         if self.unpack is not None:
             return TENSORS.value(self.unpack(self.packed))
+        assert self.holder is not None  # kept unless hooks packed the value
         return self.holder.node
 
     def _modified(self) -> str:

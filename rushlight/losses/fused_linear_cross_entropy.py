@@ -47,22 +47,22 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Any) -> Any:
         work = _Work(x, w, b, target, weight, settings)
-        ctx.settings, ctx.grads = settings, None
-        ctx.save_for_backward(x, w, b, target, weight)
+        ctx.settings, grads = settings, []
         if settings.reduction != "none" and any(ctx.needs_input_grad):
-            ctx.grads = work.gradients(*work.own_scales(), ctx.needs_input_grad[:3])
+            grads = work.gradients(*work.own_scales(), ctx.needs_input_grad[:3])
         else:
             work.losses_only()
+        ctx.save_for_backward(x, w, b, target, weight, *grads)
         return work.result()
 
     @staticmethod
     def backward(ctx: Any, d_loss: Any) -> tuple:
-        x, w, b, target, weight = ctx.saved_tensors
+        x, w, b, target, weight, *ready = ctx.saved_tensors
         needs = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():
             grads = _plain_gradients((x, w, b), target, weight, ctx.settings, d_loss, needs)
-        elif ctx.grads is not None:
-            grads = [None if g is None else g * d_loss.to(g.dtype) for g in ctx.grads]
+        elif ready:
+            grads = [None if g is None else g * d_loss.to(g.dtype) for g in ready]
         else:
             work = _Work(x, w, b, target, weight, ctx.settings)
             rows = d_loss.to(work.working).expand(work.shape)
