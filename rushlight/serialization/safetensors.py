@@ -14,6 +14,7 @@ import json
 import mmap as memory_map
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 import rushlight as torch
@@ -125,12 +126,21 @@ def read_tensors(source: Source) -> tuple[dict[str, torch.Tensor], dict[str, str
         )
     entries, metadata = parse_header(bytes(source.take(header_bytes)), data_bytes)
     checksums = parse_checksums(metadata, entries)
-    tensors = {}
-    for entry in entries:
-        buffer = source.take(entry.end - entry.start)
-        if checksums is not None and crc_text(buffer) != checksums[entry.name]:
-            raise CorruptFileError(f"tensor '{entry.name}' does not match its checksum")
-        tensors[entry.name] = bytes_to_tensor(buffer, entry.dtype_name, entry.shape)
+    buffers = {}
+    # One thread sums what has been read while the next tensor comes in.
+    with ThreadPoolExecutor(max_workers=1) as adder:
+        sums = {}
+        for entry in entries:
+            buffers[entry.name] = buffer = source.take(entry.end - entry.start)
+            if checksums is not None:
+                sums[entry.name] = adder.submit(crc_text, buffer)
+        for name, found in sums.items():
+            if found.result() != checksums[name]:  # type: ignore[index]
+                raise CorruptFileError(f"tensor '{name}' does not match its checksum")
+    tensors = {
+        entry.name: bytes_to_tensor(buffers[entry.name], entry.dtype_name, entry.shape)
+        for entry in entries
+    }
     return tensors, metadata
 
 

@@ -7,6 +7,7 @@ from rushlight.tensors import (
     functional_loss,
 )
 from rushlight.tensors.functional_act import *  # noqa: F403
+from rushlight.tensors.functional_act import masked_softmax as masked_softmax
 from rushlight.tensors.functional_attention import *  # noqa: F403
 from rushlight.tensors.functional_image import *  # noqa: F403
 from rushlight.tensors.functional_loss import *  # noqa: F403

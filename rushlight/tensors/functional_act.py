@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import float32, float64, int32, int64
+from rushlight.base.dtypes import bool_, float32, float64, int32, int64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
@@ -362,6 +363,23 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     return vector_norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+# Attention ---------------------------------------------------------------------------------
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax over the last dimension of scores that `mask` was applied to.
+
+    A row whose mask leaves nothing to attend to gives zeros, as in PyTorch, and zero gradients:
+    such scores are replaced before the softmax, so no NaN arises that could spread.
+    """
+    if mask is None:
+        return _softmax(scores, -1)
+    open_ = mask if mask._dtype is bool_ else mask != -math.inf
+    dead = ~open_.any(-1, keepdim=True)
+    weights = _softmax(apply(ops.where, (dead, 0.0, scores)), -1)
+    return apply(ops.where, (dead, 0.0, weights))
 
 
 __all__ = [

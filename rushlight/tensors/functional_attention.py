@@ -10,8 +10,7 @@ from rushlight.base.dtypes import bool_, float32, int64
 from rushlight.ir.node import scalar_node
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functional_act import dropout
-from rushlight.tensors.functions_reduce import softmax
+from rushlight.tensors.functional_act import dropout, masked_softmax
 from rushlight.tensors.functions_view import expand, transpose
 from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
 
@@ -68,10 +67,7 @@ def _attend_with_dropout(
     if mask is not None:
         is_bool = mask._dtype is bool_
         scores = apply(ops.where, (mask, scores, -math.inf)) if is_bool else scores + mask
-    weights = softmax(scores, -1)
-    if mask is not None and mask._dtype is bool_:
-        # A row with nothing to attend to gives zeros, as in PyTorch.
-        weights = apply(ops.where, (mask.any(-1, keepdim=True), weights, 0.0))
+    weights = masked_softmax(scores, None if is_causal else mask)
     return dropout(weights, p) @ value
 
 

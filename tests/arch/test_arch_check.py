@@ -124,6 +124,13 @@ def test_type_checking_import_follows_the_arrows(tree):
     assert "ir may not import rushlight.compiler.target" in tree("ir/a.py", text)[0]
 
 
+def test_exception_holds_for_its_file_and_module_only(tree):
+    statement = "from rushlight.tensors.functional import relu"
+    assert tree("nn/functional.py", statement) == []
+    assert tree("nn/functional.py", "from rushlight.tensors.tensor import Tensor") != []
+    assert tree("nn/conv.py", statement) != []
+
+
 def test_backend_that_imports_its_sibling_is_found(tree):
     findings = tree("backends/c/a.py", "from rushlight.backends.llvm import emit\n")
     assert "backend c may not import backend llvm" in findings[0]

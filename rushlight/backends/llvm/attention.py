@@ -34,9 +34,10 @@ from rushlight.backends.llvm.schedule import (
     dot_grain,
 )
 from rushlight.backends.llvm.types import Launch, Scratch
+from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import KEY_BLOCK, QUERY_GROUP, AttentionGrid, Program
-from rushlight.ir.scalar import FLOATS, cast
+from rushlight.ir.scalar import cast
 from rushlight.ir.symint import Expr, ceildiv, maximum, product
 
 ALIGN = 64
@@ -51,7 +52,7 @@ def lower_attention_grid(
     schedule: AttentionSchedule | None = None,
 ) -> tuple[list[Launch], list[Scratch]]:
     """The launch of an attention; `schedule` overrides the chosen one (same bits)."""
-    if grid.acc_dtype not in FLOATS:
+    if grid.acc_dtype not in (float32, float64):
         raise TypeError(
             f"{program.name}: AttentionGrid.acc_dtype is {grid.acc_dtype.name}; allowed are "
             "float32 and float64"

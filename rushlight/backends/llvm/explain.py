@@ -21,7 +21,7 @@ def lower_asm(program: Program, caps: Caps) -> str:
 
 
 def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
-    """The schedule of every contraction and attention, and how every launch is shared out to threads."""
+    """The schedule of every contraction and attention, and how launches are shared out."""
     target = split_target(caps.features)
     chosen = []
     for grid in executable.program.grids:

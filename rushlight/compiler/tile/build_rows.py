@@ -193,7 +193,9 @@ class RowsBuilder:
     def _full_tile(self, name: str, dtype: DType) -> tuple[Local, int | Expr]:
         axes = [*self.over, *self.lanes]
         shape = tuple(axis.extent for axis in axes)
-        return Local(name, dtype, shape), linear([a.var for a in axes], strides_of(shape))
+        # A row value may read the one element there is along an axis of size 1.
+        at = [0 if axis.extent == 1 else axis.var for axis in axes]
+        return Local(name, dtype, shape), linear(at, strides_of(shape))
 
     def _tile_reader(self, tile: Local) -> Reader:
         """Reads a full tile; a value per row may, where the reduced dims have size 1."""

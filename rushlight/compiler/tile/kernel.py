@@ -112,7 +112,9 @@ class KernelBuilder:
         self.buffers[buffer] = buffer
         return buffer
 
-    def finish(self, grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None = None) -> Kernel:
+    def finish(
+        self, grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None = None
+    ) -> Kernel:
         """The kernel. `numel`: (name, value) of a size that became a run-time number."""
         mapping, ints, sizes = _canonical_sizes(grids, numel, self.buffers.values())
         buffers = tuple(self.buffers.values())

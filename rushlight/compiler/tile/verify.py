@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
+from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.verify_expr import Invalid, check_node
 from rushlight.ir import scalar, symint
@@ -41,7 +42,7 @@ class _Verifier:
         self.checked: set[E] = set()
         self.acc: Any = None
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         raise InvalidProgram(f"{', '.join(self.where)}: {message}")
 
     @contextmanager
@@ -104,7 +105,7 @@ class _Verifier:
             self.acc = None
 
     def attention(self, grid: ir.AttentionGrid) -> None:
-        if grid.acc_dtype not in scalar.FLOATS:
+        if grid.acc_dtype not in (float32, float64):
             self.fail(f"acc_dtype is {grid.acc_dtype.name}, must be float32 or float64")
         operands = (("q", grid.l, grid.e), ("k", grid.s, grid.e), ("v", grid.s, grid.ev))
         for name, axis, other in operands:
@@ -244,7 +245,7 @@ class _Verifier:
             return
         for name, var in symint.variables(at).items():
             if var.kind == "value":
-                self.expr(var.payload)
+                self.expr(var.payload)  # type: ignore[arg-type]
             elif name not in self.scope:
                 self.fail(f"variable {name!r} is neither a size of the program nor a bound axis")
 

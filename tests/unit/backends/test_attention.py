@@ -11,7 +11,7 @@ import pytest
 from rushlight.backends.interp.run import run_program
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.schedule import choose_attention_schedule
-from rushlight.base.dtypes import float32
+from rushlight.base.dtypes import float32, int64
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.tile.ir import AttentionGrid, Axis, Buffer, Program, Store
 from rushlight.compiler.tile.text import structural_key, to_text
@@ -139,7 +139,7 @@ def window_program(length: int, keys: int, features: int) -> Program:
     axes = [Axis(name, size) for name, size in sizes.items()]
     i, j, e, w = (axis.var for axis in axes)
     acc = s.acc(float32)
-    near = s.lt(s.index(i - j), s.const(WINDOW, s.int64)) & s.le(s.index(j), s.index(i))
+    near = s.lt(s.index(i - j), s.const(WINDOW, int64)) & s.le(s.index(j), s.index(i))
     score = s.select(near, acc, s.const(float("-inf"), float32))
     grid = AttentionGrid(
         (), *axes, s.load(q, i * features + e), s.load(k, j * features + e),
@@ -184,8 +184,8 @@ def test_text_and_verifier_know_attention() -> None:
     grid = program.grids[0]
     assert isinstance(grid, AttentionGrid)
     for name, value in (
-        ("score", s.const(1, s.int64)), ("q", s.acc(float32)), ("stop", grid.s.var),
-        ("exp", s.index(grid.l.var)), ("acc_dtype", s.int64),
+        ("score", s.const(1, int64)), ("q", s.acc(float32)), ("stop", grid.s.var),
+        ("exp", s.index(grid.l.var)), ("acc_dtype", int64),
     ):  # fmt: skip
         with pytest.raises(InvalidProgram):
             wrong = replace(grid, **{name: value})
