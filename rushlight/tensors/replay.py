@@ -27,7 +27,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import Tensor, make_view, new_tensor
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
