@@ -70,10 +70,10 @@ class _Block(Buffer):
     __slots__ = ()
 
     def __del__(self) -> None:
-        owner = getattr(self, "owner", None)
-        if type(owner) is Block:
+        owner, pool = getattr(self, "owner", None), allocator.DEFAULT
+        if type(owner) is Block and pool is not None:  # None: the interpreter is going down
             self.owner = None
-            allocator.DEFAULT.give(owner)
+            pool.give(owner)
 
 
 def allocate(nbytes: int) -> Buffer:
