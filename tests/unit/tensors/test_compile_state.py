@@ -205,8 +205,12 @@ def case_sets_deques_and_defaults():
     def f(x):
         return x * len(names) + queue[0] + table.get("a", 0.5) + (3 in names)
 
-    return f, [lambda: names.add(3), lambda: queue.appendleft(4.0),
-               lambda: table.__setitem__("a", 2.0), lambda: (names.remove(1), names.add(9))]  # fmt: skip
+    return f, [
+        lambda: names.add(3),
+        lambda: queue.appendleft(4.0),
+        lambda: table.__setitem__("a", 2.0),
+        lambda: (names.remove(1), names.add(9)),
+    ]
 
 
 def case_enum():
@@ -222,8 +226,11 @@ def case_tensor_rebound():
     def f(x):
         return x * W
 
-    return f, [lambda: globals().__setitem__("W", array(3, seed=8)),
-               lambda: W.add_(1), lambda: globals().__setitem__("W", torch.tensor(2.0))]  # fmt: skip
+    return f, [
+        lambda: globals().__setitem__("W", array(3, seed=8)),
+        lambda: W.add_(1),
+        lambda: globals().__setitem__("W", torch.tensor(2.0)),
+    ]
 
 
 def case_tensor_attribute():
