@@ -54,9 +54,10 @@ ARROWS: dict[str, set[str]] = {
     "linalg": {"tensors"},
     "random": {"tensors"},
     "cuda": set(),
-    "nn": _PUBLIC,
+    # Modules and public names of what is computed there.
+    "nn": _PUBLIC | {"attention", "losses"},
     "optim": _PUBLIC,
-    "losses": _PUBLIC,
+    "losses": _PUBLIC | {"tensors"},
     "serialization": _PUBLIC,
     "utils": _PUBLIC,
     "export": _ENGINE | _FRONT | _PUBLIC,

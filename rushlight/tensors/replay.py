@@ -473,48 +473,28 @@ class Builder:
         if any(tensor is other for other in self.snapshot.tensors):
             return lambda *_: tensor
         storage, view = tensor._storage, tensor._view
-        place = None
+        place, result, other = self._origin(storage)
+        if place is not None and view is None:
+            view = _NO_STEPS
+        return _Made(
+            id(tensor), id(storage), place, result, other, storage.node.shape, storage.node.dtype,
+            tensor._shape, () if view is None else view.steps,
+            None if view is None else tensor.stride(),
+            0 if view in (None, _NO_STEPS) else view.offset, getattr(view, "label", ""),
+            tensor.grad_fn.name() if _is_spent(tensor) else "",
+        )  # fmt: skip
+
+    def _origin(self, storage: Storage) -> tuple[int | None, int, int]:
+        """Where a result's memory comes from: a place of the inputs, a result, another value."""
         if storage in self.session.known:
             place = self.place_of(storage)
             if self.sources.where[place][0] in ("view", "data"):
                 raise Refused("it returns a part of a view that it was given")
-            result, other = -1, -1
-            if view is None:
-                view = _NO_STEPS
-        else:
-            node = storage.node
-            if node.leaf in ("const", "scalar"):
-                node = settle(storage)
-            result, other = self._value(node)
-        identity, key = id(tensor), id(storage)
-        shape, dtype = storage.node.shape, storage.node.dtype
-        strides = None if view is None else tensor.stride()
-        outer, steps = tensor._shape, () if view is None else view.steps
-        offset = 0 if view in (None, _NO_STEPS) else view.offset
-        label = getattr(view, "label", "")
-        spent = tensor.grad_fn.name() if _is_spent(tensor) else ""
-
-        def make(results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Tensor:
-            if identity in made:
-                return made[identity]
-            base = made.get(("base", key))
-            if base is None:
-                if place is not None:
-                    base = _sharing(storages[place])
-                elif result >= 0:
-                    base = new_tensor(buffer_node(results[result], shape, dtype))
-                else:
-                    base = new_tensor(nodes[other])
-                made["base", key] = base
-            found = base
-            if strides is not None:
-                found = make_view(base, steps, outer, strides, offset, label)
-            if spent:
-                found._grad = Grad(SpentFn((), ((outer, dtype),), spent))
-            made[identity] = found
-            return found
-
-        return make
+            return place, -1, -1
+        node = storage.node
+        if node.leaf in ("const", "scalar"):
+            node = settle(storage)
+        return (None, *self._value(node))
 
     def _check_kept(self) -> None:
         """Everything made in the call that is still alive is a result."""
@@ -564,6 +544,50 @@ class _NoSteps:
 
 
 _NO_STEPS: Any = _NoSteps()
+
+
+@dataclass(slots=True)
+class _Made:
+    """Makes one tensor of a replay's result. `place`: of the input whose memory it shares;
+    `result`: the program's; `other`: a value that was there. strides None: not a view."""
+
+    identity: int
+    key: int
+    place: int | None
+    result: int
+    other: int
+    shape: tuple
+    dtype: Any
+    outer: tuple
+    steps: tuple
+    strides: Any
+    offset: int
+    label: str
+    spent: str
+
+    def __call__(
+        self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict
+    ) -> Tensor:
+        found = made.get(self.identity)
+        if found is not None:
+            return found
+        found = made.get(("base", self.key))
+        if found is None:
+            if self.place is not None:
+                found = _sharing(storages[self.place])
+            elif self.result >= 0:
+                found = new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
+            else:
+                found = new_tensor(nodes[self.other])
+            made["base", self.key] = found
+        if self.strides is not None:
+            found = make_view(
+                found, self.steps, self.outer, self.strides, self.offset, self.label
+            )
+        if self.spent:
+            found._grad = Grad(SpentFn((), ((self.outer, self.dtype),), self.spent))
+        made[self.identity] = found
+        return found
 
 
 def _is_spent(tensor: Tensor) -> bool:
