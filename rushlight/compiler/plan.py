@@ -194,10 +194,7 @@ def _take_over(
             for source in step.nodes:
                 if source not in donated or table.number[source] in taken.values():
                     continue
-                if (source.numel(), source.dtype.itemsize) != (
-                    result.numel(),
-                    result.dtype.itemsize,
-                ) or not step.reads_own_element(source, result):
+                if not _fits_in_place(step, source, result):
                     continue
                 later = [
                     other
@@ -210,6 +207,13 @@ def _take_over(
                     taken[table.number[result]] = table.number[source]
                     break
     return taken
+
+
+def _fits_in_place(step: Kernel, source: Node, result: Node) -> bool:
+    """The result has the source's size, and each element needs only its own of the source."""
+    same_count = source.numel() == result.numel()
+    same_size = source.dtype.itemsize == result.dtype.itemsize
+    return same_count and same_size and step.reads_own_element(source, result)
 
 
 def _checks_index(step: Step) -> bool:
