@@ -14,13 +14,18 @@ import importlib
 from typing import Any
 
 from rushlight import autograd
+from rushlight.base.errors import MissingNameError
 from rushlight.tensors.namespace import TABLE as _TABLE
 
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "nn optim utils attention losses distributed export profiler testing func linalg special fft "
-    "random cuda backends compiler serialization amp distributions accelerator".split()
+    "nn optim utils linalg random cuda backends compiler serialization".split()
+)
+_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
+_NOT_YET = frozenset(
+    "attention losses distributed export profiler testing func special fft amp distributions "
+    "accelerator kernel sparse jit onnx".split()
 )
 _DEFERRED = {
     "compile": "rushlight.tensors.compiled",
@@ -28,7 +33,6 @@ _DEFERRED = {
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",
-    "kernel": "rushlight.kernels",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
@@ -37,7 +41,8 @@ _DEFERRED = {
 }
 
 globals().update(_TABLE)
-__all__ = ["autograd", *_TABLE]
+# The packages of the machinery can be reached too, but are not names to star-import.
+__all__ = sorted({"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER)
 
 
 def __getattr__(name: str) -> Any:
@@ -45,6 +50,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
+    elif name in _NOT_YET:
+        raise MissingNameError(f"rushlight.{name} is not there yet")
     else:
         raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
     globals()[name] = value

@@ -103,7 +103,8 @@ def names_of(code: types.CodeType) -> Names:
         else:
             parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
             found["attributes"].update(p for p in parts if isinstance(p, str) and p.isidentifier())
-    return Names(*(frozenset(names) for names in found.values()), frozenset(inner))
+    names_found = {kind: frozenset(names) for kind, names in found.items()}
+    return Names(**names_found, inner=frozenset(inner))
 
 
 @dataclass

@@ -88,7 +88,7 @@ class _Walk:
         if not self.snapshot.unguardable:
             self.snapshot.unguardable = reason
 
-    def value(self, value: Any, name: str) -> None:
+    def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
         if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
             return

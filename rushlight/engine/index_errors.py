@@ -43,6 +43,7 @@ def index_error(
     except Exception:  # a second fault must not hide the first
         seen = ""
     error = IndexOutOfRangeError(text + (f": {seen}" if seen else ""))
+    error.site, error.seen = site, seen
     return error
 
 

@@ -191,6 +191,7 @@ def _symbolic_graph(
         lambda node: site_text(origin.get(node, node)),
         lambda node: lines_of(origin.get(node, node)),
         recording.numbers,
+        {new[node]: i for i, node in enumerate(recording.order)},
     )
 
 

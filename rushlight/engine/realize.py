@@ -13,17 +13,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.base.errors import IndexOutOfRangeError
+from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
+from rushlight.engine.failures import has_failed, mark_failed, raise_failed
 from rushlight.engine.index_errors import index_error, site_text
+from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
-LOCK = threading.RLock()
+LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
 
@@ -54,16 +58,41 @@ def flush(extra: Sequence[Node] = ()) -> None:
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
     with LOCK:
+        raise_failed(extra)
         roots, kept = wanted(extra)
         if roots:
-            recording = record(roots)
-            donated = find_donated(recording, kept)
-            program, values = PROGRAMS.find(recording, donated, site_text)
-            inputs = [node.buffer for node in recording.inputs]
+            try:
+                _compute(roots, kept)
+            except IndexOutOfRangeError:
+                # Everything that does not need the wrong index is computed all the same.
+                if not any(map(has_failed, roots)):
+                    raise
+                flush(extra)
+                if not extra:
+                    raise
+            except Exception:
+                # What was looked at may not be what fails: out of memory, say, or our own fault.
+                if not extra or len(roots) == len(extra):
+                    raise
+                _compute(list(extra), None)
+
+
+def _compute(roots: list[Node], kept: set[Node] | None) -> None:
+    """Run the program of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    recording = record(roots)
+    donated = frozenset() if kept is None else find_donated(recording, kept)
+    program, values = PROGRAMS.find(recording, donated, site_text)
+    inputs = [node.buffer for node in recording.inputs]
+    with Uninterrupted(bool(program.plan.meta["reuse"])):
+        try:
             buffers = run_program(program, values, inputs, recording.numbers)
+        except IndexOutOfRangeError as error:
+            mark_failed(recording, program.plan, error)
+            raise
+        finally:
             del inputs
-            for node, buffer in zip(recording.roots, buffers, strict=True):
-                node.become_leaf(buffer)
+        for node, buffer in zip(recording.roots, buffers, strict=True):
+            node.become_leaf(buffer)
 
 
 def read(node: Node) -> np.ndarray:
@@ -82,6 +111,8 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
+        elif has_failed(node):
+            pass
         elif ref.saved:
             saved.append(node)
         else:

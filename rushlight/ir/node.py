@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.base.dtypes import DType
+from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, product
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Node:
         def __neg__(self) -> Node: ...
 
 
-_LOCK = threading.RLock()
+_LOCK = hold_over_fork(threading.RLock())
 _SERIAL = itertools.count()
 # Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
 # WeakValueDictionary does the same at four times the cost per node.)

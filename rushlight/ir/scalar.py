@@ -26,6 +26,7 @@ import weakref
 from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, Var, variables
 
 BASIC = frozenset(
@@ -99,7 +100,7 @@ class E:
 
 _INTERNED: dict[tuple, weakref.ref[E]] = {}  # dead entries are misses, swept now and then
 _SWEEP_AT = 1 << 15
-_LOCK = threading.Lock()
+_LOCK = hold_over_fork(threading.Lock())
 
 
 def make(op: str, args: tuple[E, ...], dtype: DType, meta: Any = None) -> E:

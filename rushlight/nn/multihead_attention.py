@@ -14,7 +14,6 @@ from rushlight.nn import init
 from rushlight.nn.linear import Linear
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.tensors.functional_act import masked_softmax
 
 
 def additive_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
@@ -195,7 +194,7 @@ class MultiheadAttention(Module):
         if need_weights:
             scores = (q_BHLD * math.sqrt(1.0 / self.head_dim)) @ k_BHSD.transpose(-2, -1)
             scores = scores if mask is None else scores + mask
-            weights_BHLS = masked_softmax(scores, mask)
+            weights_BHLS = F._masked_softmax(scores, mask)
             weights_BHLS = F.dropout(weights_BHLS, dropout, dropout > 0)
             out_BHLD = weights_BHLS @ v_BHSD
         else:
