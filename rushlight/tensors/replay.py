@@ -1,13 +1,12 @@
 """A captured call as data: where its inputs come from, the program, where its results go.
 
-In: a `Session` that is over, the tensors its code can reach, the call's result. Out: a `Replay`.
-Always true: every input is reached again the way the code reached it (an argument, a tensor found
-from its names, a gradient of one of these), and what cannot be reached is refused.
+In: the tensors of a call. Out: its result, with all that it changes put in place. Always true: a
+replay whose guards hold reads the memory that the call would read, and overwrites memory only
+where nobody else can see it.
 """
 
 from __future__ import annotations
 
-import gc
 import operator
 import sys
 from collections.abc import Callable, Sequence
@@ -16,44 +15,35 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import flatten, unflatten
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
+=======
+from rushlight.base.pytree import unflatten
+from rushlight.engine.capture import settle
+>>>>>>> nn
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import (
-    PROGRAMS,
-    find_donated,
     flush,
     launch,
-    run_program,
-    site_text,
-    wanted,
 )
-from rushlight.engine.signature import Recording, record
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.tensors.storage import Storage
+<<<<<<< HEAD
 from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
 from rushlight.tensors.tracked import Tracked
+=======
+from rushlight.tensors.tensor import Tensor, make_view, new_tensor
+>>>>>>> nn
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
-# Names by which user code could read a learning rate itself.
-RATE_NAMES = frozenset(
-    "param_groups _last_lr get_last_lr get_lr state_dict defaults __dict__ __getstate__".split()
-)
-
-
-class Refused(RuntimeError):
-    """Why a call cannot be replayed."""
-
-
-class NeedsGradients(Refused):
-    """The outputs are differentiated outside the call: it stays part of a larger lazy graph."""
 
 
 class TensorGuards:
@@ -99,6 +89,7 @@ class Replay:
 
     updates  (place of the storage, result or -1, place of the value where there is no result,
              versions that it moves on)
+    rates    (group, key) of the optimizers' rates that `tracked` numbers and predicates follow
     fixed_arguments  (number, storage): arguments that the code also reaches by itself
     had_grad (owner, is there a gradient, its storage if the code also reaches it by itself)
     grads    (owner: tensor or argument number, maker of the tensor or None)
@@ -110,6 +101,7 @@ class Replay:
     tensors: TensorGuards
     fixed_arguments: list[tuple[int, Storage]]
     had_grad: list[tuple[Any, bool, Storage | None]]
+    rates: list[tuple[dict, str]]
     predicates: list[tuple[Callable[[], Any], Any]]
     program: Program
     values: np.ndarray
@@ -131,6 +123,7 @@ class Replay:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
         self.has_views = any(kind == "view" for kind, _ in self.sources.where)
         pairs = list(enumerate(self.sources.where))
+        self.last_rates = [group[key] for group, key in self.rates]
         own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
         self.room = Room(self.program, self.layout, self.inputs, own)
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
@@ -145,12 +138,24 @@ class Replay:
                 return False
             if storage is not None and meta.grad._storage is not storage:  # type: ignore[union-attr]
                 return False
+        return self._rates_hold() and self.tensors.holds() and self.snapshot.holds()
+
+    def _rates_hold(self) -> bool:
+        """Read the rates again; what was asked of them has the same answers."""
         try:
+            rates = [group[key] for group, key in self.rates]
+            if all(map(operator.is_, rates, self.last_rates)):
+                return True
+            if any(type(rate) is not float for rate in rates):
+                return False
             if any([read() != answer for read, answer in self.predicates]):
                 return False
-        except (KeyError, TypeError):
+        except KeyError:
             return False
-        return self.tensors.holds() and self.snapshot.holds()
+        for position, read in self.tracked:
+            self.numbers[position] = read()
+        self.last_rates = rates
+        return True
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The result of the call, or NotImplemented when memory is not as it was captured."""
@@ -164,9 +169,7 @@ class Replay:
             buffer = buffers[i]
             if buffer.foreign or sys.getrefcount(buffer) > 4 or sys.getrefcount(nodes[i]) > 3:
                 buffers[i] = _copied(buffer)
-        numbers = self.numbers.copy()
-        for position, read in self.tracked:
-            numbers[position] = read()
+        numbers = self.numbers
         for generator, used, positions in self.draws:
             seed, offset = generator.draw(used)
             for position, step in positions:
@@ -228,6 +231,47 @@ class Replay:
         return unflatten(self.spec, leaves)
 
 
+@dataclass(frozen=True)
+class Maker:
+    """Makes a tensor that a call gives back, or a gradient, anew.
+
+    Its storage is that at `place`, or a new one on `result`, or on the value at `other`. `shown`:
+    (steps, shape, strides, offset) of a view. `tensor` and `storage`: ids at the capture; what was
+    one object then is one object now.
+    """
+
+    tensor: int
+    storage: int
+    place: int
+    result: int
+    other: int
+    shape: tuple
+    dtype: Any
+    shown: tuple | None
+    label: str
+
+    def __call__(self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Any:
+        found = made.get(self.tensor)
+        if found is not None:
+            return found
+        base = made.get((self.storage,))
+        if base is None:
+            base = made[self.storage,] = self._base(results, storages, nodes)
+        if self.shown is not None:
+            base = make_view(base, *self.shown, self.label)
+        made[self.tensor] = base
+        return base
+
+    def _base(self, results: Any, storages: Any, nodes: Any) -> Tensor:
+        if self.result >= 0:
+            return new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
+        if self.place < 0:
+            return new_tensor(nodes[self.other])
+        base = new_tensor(storages[self.place].node)
+        base._storage = base._counter = storages[self.place]
+        return base
+
+
 class Room:
     """Memory for the results of a replay.
 
@@ -280,6 +324,7 @@ def _copied(buffer: Buffer) -> Buffer:
     made = allocate(buffer.nbytes)
     np.asarray(made)[...] = np.asarray(buffer)
     return made
+<<<<<<< HEAD
 
 
 # From a session to a replay ---------------------------------------------------------------------
@@ -609,3 +654,5 @@ def _free_keys(session: Session, snapshot: Snapshot) -> dict[int, set[str]]:
         if not snapshot.is_shared(group):
             free.setdefault(id(group), set()).add(key)
     return free
+=======
+>>>>>>> nn
