@@ -72,9 +72,6 @@ ARROWS: dict[str, set[str]] = {
 EXCEPTIONS: dict[str, set[str]] = {
     # nn.functional publishes the functions of the core one by one; they have no other public name.
     "rushlight/nn/functional.py": {"rushlight.tensors.functional"},
-    # The weights that attention returns follow the rule of scaled_dot_product_attention for rows
-    # that may attend to nothing; PyTorch has no public name for it.
-    "rushlight/nn/attention.py": {"rushlight.tensors.functional_act.masked_softmax"},
 }
 
 # Parts whose arithmetic must come from our own kernels. numpy may hold and move data there.

@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.base.pytree import flatten
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
+from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.realize import (
     find_donated,
@@ -103,11 +104,12 @@ class Builder:
         self._check_kept()
         draws, tracked = self._numbers(recording)
         program, values = realize.PROGRAMS.find(recording, donated, site_text)
-        buffers = run_program(
-            program, values, [node.buffer for node in recording.inputs], recording.numbers
-        )
-        for node, buffer in zip(recording.roots, buffers, strict=True):
-            node.become_leaf(buffer)
+        with Uninterrupted(bool(donated)):
+            buffers = run_program(
+                program, values, [node.buffer for node in recording.inputs], recording.numbers
+            )
+            for node, buffer in zip(recording.roots, buffers, strict=True):
+                node.become_leaf(buffer)
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
             self.session.tracked, self.session.predicates,
@@ -126,7 +128,8 @@ class Builder:
             raise Refused("it returns an object that was there before the call")
         for leaf in self.leaves:
             if isinstance(leaf, Tensor):
-                if leaf.requires_grad and leaf._storage not in self.session.known:
+                is_new = leaf._storage not in self.session.known
+                if is_new and leaf.requires_grad and not _is_spent(leaf):
                     raise NeedsGradients("its outputs are differentiated outside of it")
                 if type(leaf) is not Tensor and self.owner(leaf) is None:
                     raise Refused(f"it returns a {type(leaf).__name__}")
@@ -242,9 +245,11 @@ class Builder:
             settle(storage)
             result, other = self._value(storage.node)
         node = storage.node
+        spent = tensor.grad_fn.name() if _is_spent(tensor) else ""
         return Maker(
-            id(tensor), id(storage), place, result, other, node.shape, node.dtype, shown, label
-        )
+            id(tensor), id(storage), place, result, other, node.shape, node.dtype, shown, label,
+            spent,
+        )  # fmt: skip
 
     def _check_kept(self) -> None:
         """Everything made in the call that is still alive is a result."""
@@ -295,3 +300,8 @@ def _free_keys(session: Session, snapshot: Snapshot) -> dict[int, set[str]]:
         if not snapshot.is_shared(group):
             free.setdefault(id(group), set()).add(key)
     return free
+
+
+def _is_spent(tensor: Tensor) -> bool:
+    """Its backward ran in the call: a loss that is returned only to be looked at."""
+    return tensor.grad_fn is not None and tensor.grad_fn.spent
