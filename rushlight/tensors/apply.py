@@ -131,9 +131,9 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         dtype = common_dtype(record, operands) if plan.promotes else None
         if (
             plan.widens
-            and dtype is not dtype.compute
+            and dtype is not dtype.compute  # type: ignore[union-attr]
             and not FLOATS.isdisjoint(map(type, operands))
-        ):  # type: ignore[union-attr]
+        ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
             _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
