@@ -23,7 +23,7 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -129,6 +129,13 @@ class Source:
         return ast.parse(self.path.read_text(encoding="utf-8"), self.name)
 
     @cached_property
+    def is_python(self) -> bool:
+        try:
+            return self.tree is not None
+        except SyntaxError:
+            return False
+
+    @cached_property
     def nodes(self) -> list[ast.AST]:
         """The whole tree in a list: every rule walks it."""
         return list(ast.walk(self.tree))
@@ -192,6 +199,8 @@ def _module_parts(module: str) -> tuple[str, ...] | None:
 
 # -------------------------------------------------------------------------------------------- rules
 
+Rule = Callable[[Source], Iterator[Finding]]
+
 
 class Checker:
     """The rules, over the files of one root."""
@@ -217,7 +226,14 @@ class Checker:
             self.numpy_compute,
             self.todos,
         )
-        return sorted({f for source in self.sources for rule in rules for f in rule(source)})
+        return sorted({f for source in self.sources for f in self._check(source, rules)})
+
+    def _check(self, source: Source, rules: Iterable[Rule]) -> Iterator[Finding]:
+        if not source.is_python:
+            yield source.finding(1, "is not Python (a syntax error)")
+            return
+        for rule in rules:
+            yield from rule(source)
 
     def _target_part(self, parts: tuple[str, ...]) -> str:
         """The part that an import reaches; a public name of the package itself is 'rushlight'."""
@@ -383,7 +399,7 @@ def main(argv: list[str] | None = None) -> int:
     findings = checker.run()
     for finding in findings:
         print(finding)
-    large = sizes(checker.sources)
+    large = sizes([source for source in checker.sources if source.is_python])
     if args.sizes:
         for finding in large:
             print(f"large  {finding}")
