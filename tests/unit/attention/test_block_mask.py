@@ -86,9 +86,7 @@ def test_blocks_are_those_of_the_dense_mask(lengths, size, limit, monkeypatch):
     dense = create_mask(kept, 2, 3, *lengths).numpy()
     want = dense_states(dense, size)
     assert (mask.states() == want).all()
-    together = create_block_mask(
-        kept, 2, 3, *lengths, BLOCK_SIZE=size, separate_full_blocks=False
-    )
+    together = create_block_mask(kept, 2, 3, *lengths, BLOCK_SIZE=size, separate_full_blocks=False)
     assert together.full_kv_num_blocks is None
     assert (together.states() == (want > 0)).all()
 
