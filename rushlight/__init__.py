@@ -20,11 +20,11 @@ from rushlight.tensors.namespace import TABLE as _TABLE
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "nn optim utils linalg random cuda backends compiler serialization".split()
+    "nn optim utils attention losses linalg random cuda backends compiler serialization".split()
 )
-_INNER = frozenset({"backends", "compiler", "serialization"})
+_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
 _NOT_YET = frozenset(
-    "attention losses distributed export profiler testing func special fft amp distributions "
+    "distributed export profiler testing func special fft amp distributions "
     "accelerator kernel sparse jit onnx".split()
 )
 _DEFERRED = {

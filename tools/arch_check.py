@@ -89,6 +89,8 @@ NUMPY_COMPUTE = frozenset(
 # Names of backends that mean something else as often as not.
 ORDINARY_WORDS = {"c", "null"}
 
+TODO = r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))"
+
 HIGH_FILE_LINES = 600
 HIGH_FUNCTION_LINES = 80
 
@@ -125,6 +127,11 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.path.read_text(encoding="utf-8"), self.name)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """The whole tree in a list: every rule walks it."""
+        return list(ast.walk(self.tree))
 
     @property
     def part(self) -> str:
@@ -268,7 +275,7 @@ class Checker:
     def backend_names(self, source: Source) -> Iterator[Finding]:
         if source.parts[0] == "backends":
             return
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.Compare):
                 operands = [node.left, *node.comparators]
                 subject = " ".join(ast.unparse(operand) for operand in operands)
@@ -301,7 +308,7 @@ class Checker:
         if source.parts == ("base", "config"):
             return
         message = "only base/config.py reads the environment; add a setting there"
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if _is_attribute_of(node, "os", {"environ", "environb", "getenv", "putenv"}):
                 yield source.finding(node.lineno, message)
         for imp in source.imports:
@@ -312,7 +319,7 @@ class Checker:
         folder = "/".join(source.parts[:-1])
         if not any(folder == p or folder.startswith(p + "/") for p in NO_NUMPY_COMPUTE):
             return
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
                 yield source.finding(node.lineno, "matrix product by numpy; record an op instead")
             elif _is_attribute_of(node, "np", NUMPY_COMPUTE | {"linalg", "fft"}) or (
@@ -325,11 +332,11 @@ class Checker:
                 yield source.finding(imp.line, f"numpy.{name} computes; record an op instead")
 
     def todos(self, source: Source) -> Iterator[Finding]:
+        if not re.search(TODO, source.path.read_text(encoding="utf-8")):
+            return
         with open(source.path, "rb") as file:
             for token in tokenize.tokenize(file.readline):
-                if token.type == tokenize.COMMENT and re.search(
-                    r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))", token.string
-                ):
+                if token.type == tokenize.COMMENT and re.search(TODO, token.string):
                     yield source.finding(token.start[0], "a TODO needs its issue: TODO(#n)")
 
 
@@ -357,7 +364,7 @@ def sizes(sources: list[Source]) -> list[Finding]:
         lines = len(source.path.read_text(encoding="utf-8").splitlines())
         if lines > HIGH_FILE_LINES:
             found.append(source.finding(1, f"{lines} lines in one file"))
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > HIGH_FUNCTION_LINES:

@@ -87,7 +87,7 @@ class _Walk:
         if not self.snapshot.unguardable:
             self.snapshot.unguardable = reason
 
-    def value(self, value: Any, name: str) -> None:
+    def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
         if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
             return
@@ -102,14 +102,8 @@ class _Walk:
                 self.whole_dict(value.__dict__, name)
         elif isinstance(value, dict):
             self.whole_dict(value, name)
-        elif isinstance(value, (list, tuple, deque)):
-            self.snapshot.add_sequence(value, name)
-            for position, inner in enumerate(value):
-                self.value(inner, f"{name}[{position}]")
-        elif isinstance(value, (set, frozenset)):
-            self.snapshot.add_other(functools.partial(_ids, value), name)
-            for inner in value:
-                self.value(inner, name)
+        elif isinstance(value, (list, tuple, deque, set, frozenset)):
+            self.items(value, name)
         elif isinstance(value, types.ModuleType):
             self.module(value, name)
         elif isinstance(value, _FUNCTIONS):
@@ -118,6 +112,14 @@ class _Walk:
             self.owner_class(value)
         else:
             self.instance(value, name)
+
+    def items(self, value: Any, name: str) -> None:
+        if isinstance(value, (set, frozenset)):
+            self.snapshot.add_other(functools.partial(_ids, value), name)
+        else:
+            self.snapshot.add_sequence(value, name)
+        for position, inner in enumerate(value):
+            self.value(inner, f"{name}[{position}]")
 
     def whole_dict(self, mapping: dict, name: str) -> None:
         self.snapshot.add_dict(mapping, name)

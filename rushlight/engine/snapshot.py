@@ -222,4 +222,3 @@ def same_content(now: Any, before: Any) -> bool:
     if isinstance(before, frozenset):
         return now == before
     return same(now, before)
-

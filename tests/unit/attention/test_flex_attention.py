@@ -172,7 +172,7 @@ def test_a_changed_loop_variable_does_not_change_the_backward():
     q = small()
     total = 0.0
     for slope in (0.5, -3.0):
-        total = total + flex_attention(q, q, q, lambda s, b, h, i, j: s + slope * (j - i)).sum()
+        total = total + flex_attention(q, q, q, lambda s, b, h, i, j: s + slope * (j - i)).sum()  # noqa: B023
     (got,) = torch.autograd.grad(total, q)
     want = 0.0
     for slope in (0.5, -3.0):
