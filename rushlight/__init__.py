@@ -20,9 +20,11 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses distributed export profiler testing func linalg special fft "
-    "random cuda backends compiler serialization amp distributions accelerator".split()
+    "random cuda backends compiler serialization amp distributions accelerator "
+    "version jit".split()
 )
 _DEFERRED = {
+    "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
     "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",

@@ -51,6 +51,13 @@ ARROWS: dict[str, set[str]] = {
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
     "linalg": {"tensors"},
+    "random": {"tensors"},
+    "amp": _PUBLIC,
+    "cuda": {"amp"} | _PUBLIC,
+    # Names that PyTorch scripts ask for; they know nothing.
+    "accelerator": set(),
+    "jit": set(),
+    "version": set(),
     "nn": _PUBLIC,
     "optim": _PUBLIC,
     "losses": _PUBLIC,

@@ -14,7 +14,6 @@ from rushlight.nn import init
 from rushlight.nn.linear import Linear
 from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
-from rushlight.tensors.functional_act import masked_softmax
 
 
 def additive_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
@@ -22,6 +21,15 @@ def additive_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor
     if mask is None or mask.is_floating_point():
         return mask
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, float("-inf"))
+
+
+def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Softmax of scores + mask; a row whose mask leaves nothing gives zeros, and no NaN arises."""
+    if mask is None:
+        return F.softmax(scores, dim=-1)
+    dead = (mask == float("-inf")).all(dim=-1, keepdim=True)
+    weights = F.softmax((scores + mask).masked_fill(dead, 0.0), dim=-1)
+    return weights.masked_fill(dead, 0.0)
 
 
 class MultiheadAttention(Module):
@@ -194,7 +202,6 @@ class MultiheadAttention(Module):
         weights_BHLS = None
         if need_weights:
             scores = (q_BHLD * math.sqrt(1.0 / self.head_dim)) @ k_BHSD.transpose(-2, -1)
-            scores = scores if mask is None else scores + mask
             weights_BHLS = masked_softmax(scores, mask)
             weights_BHLS = F.dropout(weights_BHLS, dropout, dropout > 0)
             out_BHLD = weights_BHLS @ v_BHSD
