@@ -14,14 +14,19 @@ import importlib
 from typing import Any
 
 from rushlight import autograd
+from rushlight.base.errors import MissingNameError
 from rushlight.tensors.namespace import TABLE as _TABLE
 
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "nn optim utils attention losses distributed export profiler testing func linalg special fft "
-    "random cuda backends compiler serialization amp distributions accelerator "
-    "version jit".split()
+    "nn optim utils linalg random cuda backends compiler serialization amp accelerator jit testing "
+    "version".split()
+)
+_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
+_NOT_YET = frozenset(
+    "attention losses distributed export profiler func special fft distributions kernel sparse "
+    "onnx".split()
 )
 _DEFERRED = {
     "autocast": "rushlight.amp",
@@ -30,7 +35,6 @@ _DEFERRED = {
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",
-    "kernel": "rushlight.kernels",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
@@ -39,7 +43,9 @@ _DEFERRED = {
 }
 
 globals().update(_TABLE)
-__all__ = ["autograd", *_TABLE]
+# The packages of the machinery can be reached too, but are not names to star-import.
+_NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
+__all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
 def __getattr__(name: str) -> Any:
@@ -47,6 +53,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
+    elif name in _NOT_YET:
+        raise MissingNameError(f"rushlight.{name} is not there yet")
     else:
         raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
     globals()[name] = value

@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rushlight.tensors.namespace import TABLE
+from rushlight.tensors.generator import (
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 
-manual_seed = TABLE["manual_seed"]
-seed = TABLE["seed"]
-initial_seed = TABLE["initial_seed"]
-get_rng_state = TABLE["get_rng_state"]
-set_rng_state = TABLE["set_rng_state"]
+__all__ = [
+    "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",
+    "set_rng_state",
+]  # fmt: skip
 
 
 @contextmanager

@@ -68,6 +68,10 @@ class NotSupportedError(RushlightError, NotImplementedError):
     """The call is right but a piece of it is not there; the message names the piece."""
 
 
+class MissingNameError(NotSupportedError, AttributeError):
+    """A public name of PyTorch that is not there yet. `hasattr` answers no, as it should."""
+
+
 class ShapeError(RushlightError, RuntimeError):
     """Shapes that do not fit together."""
 

@@ -10,21 +10,20 @@ from typing import Any, NoReturn
 
 from rushlight.cuda import amp
 
-__all__ = ["amp", "device_count", "is_available", "is_initialized"]
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
-_ZERO = frozenset(
+_ZERO = (
     """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
     max_memory_cached device_count""".split()
 )
-_NOTHING = frozenset(
+_NOTHING = (
     """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
-    reset_max_memory_allocated reset_max_memory_cached ipc_collect init_""".split()
+    reset_max_memory_allocated reset_max_memory_cached ipc_collect""".split()
 )
-_NO = frozenset(
+_NO = (
     "is_available is_initialized is_bf16_supported is_current_stream_capturing".split()
 )
-_NEED = frozenset(
+_NEED = (
     """current_device set_device synchronize get_device_name get_device_capability
     get_device_properties mem_get_info current_stream default_stream stream Stream Event CUDAGraph
     graph get_rng_state set_rng_state memory_stats memory_summary memory_snapshot init
@@ -46,18 +45,6 @@ class device:  # noqa: N801
         return None
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ZERO:
-        return _named(name, lambda *args, **kwargs: 0)
-    if name in _NOTHING:
-        return _named(name, lambda *args, **kwargs: None)
-    if name in _NO:
-        return _named(name, lambda *args, **kwargs: False)
-    if name in _NEED:
-        return _named(name, _refuse)
-    raise AttributeError(f"module 'rushlight.cuda' has no attribute '{name}'")
-
-
 def _named(name: str, function: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -68,3 +55,15 @@ def _named(name: str, function: Any) -> Any:
 
 def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise AssertionError(NO_CUDA)
+
+
+for _names, _answer in (
+    (_ZERO, lambda *args, **kwargs: 0),
+    (_NOTHING, lambda *args, **kwargs: None),
+    (_NO, lambda *args, **kwargs: False),
+    (_NEED, _refuse),
+):
+    for _name in _names:
+        globals()[_name] = _named(_name, _answer)
+
+__all__ = ["amp", "device", *sorted((*_ZERO, *_NOTHING, *_NO, *_NEED))]

@@ -9,7 +9,6 @@ its own, so the graph says which tensor was read.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.dtypes import bool_
@@ -32,7 +31,8 @@ class Session:
 
     held     value leaf at the start -> the Ref that held it
     known    every Ref alive at the start (kept alive) -> its leaf then
-    views    value of an argument that is a view -> number of the argument
+    views    value of an argument that is a view, or foreign memory -> number of the argument
+    foreign  storage of foreign memory that an argument sees whole -> its value at the start
     start    serial of the last node before the call
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
@@ -40,8 +40,7 @@ class Session:
     refusal  why the call cannot be replayed ("" while it can)
     """
 
-    def __init__(self, arguments: Sequence[Any] = ()) -> None:
-        self.arguments = arguments
+    def __init__(self) -> None:
         self.views: dict[Node, int] = {}
         self.versions: dict[Ref, int] = {}
         self.start = 0
@@ -54,6 +53,8 @@ class Session:
         self.token = object()
         self.tracked: list[tuple[dict, str]] = []
         self.predicates: list[tuple[Any, bool]] = []
+        self.foreign: dict[Any, Node] = {}
+        self._look_around()
 
     def note_grad(self, tensor: Any, grad: Any) -> None:
         """`tensor.grad`, which is `grad` now, is about to be read or changed."""
@@ -63,7 +64,7 @@ class Session:
         """A generator is about to be used or moved."""
         self.draws.setdefault(generator, (seed, offset))
 
-    def __enter__(self) -> Session:
+    def _look_around(self) -> None:
         refs = live_refs()
         taken = {ref.node for ref in refs if ref.saved}
         for ref in refs:
@@ -77,9 +78,8 @@ class Session:
                 self.held[node] = ref
             self.known[ref] = node
             self.versions[ref] = getattr(ref, "version", 0)
-        for number, tensor in enumerate(self.arguments):
-            if tensor._view is not None and tensor._storage.foreign is None:
-                self.views[tensor._value()] = number
+
+    def __enter__(self) -> Session:
         self.start = buffer_node(None, (), bool_).serial
         _OPEN.session = self
         return self

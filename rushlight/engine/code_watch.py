@@ -26,6 +26,9 @@ _PATHS = sysconfig.get_paths()
 _SITE = tuple(_PATHS[name] + "/" for name in ("purelib", "platlib"))
 _STDLIB = tuple(_PATHS[name] + "/" for name in ("stdlib", "platstdlib"))
 
+# Libraries that this package calls; user code that calls them is refused like any unknown code.
+_LIBRARIES = tuple(p + n + "/" for p in _SITE for n in ("numpy", "ml_dtypes", "llvmlite", "scipy"))
+
 # Modules of the standard library whose functions depend on their arguments alone.
 PURE_MODULES = frozenset(
     """functools contextlib collections _collections _collections_abc operator _operator itertools
@@ -48,9 +51,11 @@ _SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output
 
 @functools.cache
 def kind_of_file(filename: str) -> str:
-    """"package" (ours), "stdlib" or "user"."""
+    """"package" (ours), "stdlib" (and the libraries we use) or "user"."""
     if filename.startswith(_PACKAGE):
         return "package"
+    if filename.startswith(_LIBRARIES):
+        return "stdlib"
     if filename.startswith(_SITE):
         return "user"
     return "stdlib" if filename.startswith((*_STDLIB, "<frozen")) else "user"
@@ -94,8 +99,9 @@ def names_of(code: types.CodeType) -> Names:
             inner |= {id(constant)} | inside.inner
             for kind, names in found.items():
                 names |= getattr(inside, kind)
-        elif isinstance(constant, str) and constant.isidentifier():
-            found["attributes"].add(constant)
+        else:
+            parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+            found["attributes"].update(p for p in parts if isinstance(p, str) and p.isidentifier())
     return Names(*(frozenset(names) for names in found.values()), frozenset(inner))
 
 

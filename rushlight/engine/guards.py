@@ -20,7 +20,7 @@ import sys
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -47,11 +47,13 @@ class Ways:
     """What the walk is told about objects of the layers above.
 
     is_tensor(x)  guarded as a tensor
+    parts(x)      what a tensor calls (its hooks)
     is_opaque(x)  guarded by identity alone
     unwrap(x)     the function behind a compiled one, else x
     """
 
     is_tensor: Callable[[Any], bool] = staticmethod(lambda value: False)
+    parts: Callable[[Any], Iterable[Any]] = staticmethod(lambda value: ())
     is_opaque: Callable[[Any], bool] = staticmethod(lambda value: False)
     unwrap: Callable[[Any], Any] = staticmethod(lambda value: value)
 
@@ -94,6 +96,8 @@ class _Walk:
             return
         if self.ways.is_tensor(value):
             self.snapshot.tensors.append(value)
+            for part in self.ways.parts(value):
+                self.value(part, f"a hook of {name}")
             if value.__dict__:
                 self.whole_dict(value.__dict__, name)
         elif isinstance(value, dict):

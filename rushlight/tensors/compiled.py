@@ -41,6 +41,7 @@ from rushlight.tensors.replay import (
     Refused,
     Replay,
     TensorGuards,
+    forget_values,
 )
 from rushlight.tensors.tensor import Tensor
 
@@ -89,7 +90,7 @@ def _compiled_module(model: Any, compiled: CompiledFunction) -> Any:
     """A module whose `__call__` is compiled: everything else is the module's."""
     kind = type(model)
     members = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}
-    subclass = type(kind.__name__, (kind,), {**members, "_compiled": compiled})
+    subclass = type(kind.__name__, (kind,), {**members, "_compiled": staticmethod(compiled)})
     subclass.__module__, subclass.__qualname__ = kind.__module__, kind.__qualname__
     optimized = object.__new__(subclass)
     optimized.__dict__ = model.__dict__
@@ -100,6 +101,13 @@ class _Ways(Ways):
     @staticmethod
     def is_tensor(value: Any) -> bool:
         return isinstance(value, Tensor)
+
+    @staticmethod
+    def parts(value: Any) -> Any:
+        meta = value._grad
+        if meta is None:
+            return ()
+        return [*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values()]
 
     @staticmethod
     def is_opaque(value: Any) -> bool:
@@ -171,12 +179,17 @@ class CompiledFunction:
         kind.captures += 1
         objects = tuple(x for x in leaves if not isinstance(x, (Tensor, *SIMPLE)))
         with LOCK:
-            flush([t._value() for t in tensors if t._storage.foreign is None])
+            flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
-            with Session(tensors) as session, CodeWatch() as watch:
-                result = self._fn(*args, **kwargs)
+            session = Session()
+            holders = _arguments_in_memory(session, tensors)
+            try:
+                with session, CodeWatch() as watch:
+                    result = self._fn(*args, **kwargs)
+            finally:
+                forget_values(tensors)
             try:
                 news = self._codes.add(watch.codes)
                 reason = session.refusal or watch.refusal or snapshot.unguardable
@@ -206,6 +219,7 @@ class CompiledFunction:
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
                 self._say(str(error))
+        del holders
         return result
 
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
@@ -236,12 +250,32 @@ class CompiledFunction:
             )
 
 
+def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Ref]:
+    """Views, and foreign memory, are given to the program as the values they have now.
+
+    Gives holders of these values, so that no flush reuses their memory while the call runs.
+    """
+    holders = []
+    for number, tensor in enumerate(tensors):
+        foreign = tensor._storage.foreign is not None
+        if tensor._view is None and not foreign:
+            continue
+        node = tensor._value()
+        flush((node,))
+        holders.append(Ref(node))
+        session.known[holders[-1]] = node
+        session.views[node] = number
+        if foreign and tensor._view is None:
+            session.foreign[tensor._storage] = node
+    return holders
+
+
 def _describe(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         view = leaf._view
-        if view is None:
+        if view is None and leaf._storage.foreign is None:
             return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
-        return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf), view.strides)
+        return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf), leaf.stride(), view is None)
     if isinstance(leaf, SIMPLE):
         return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
     return (type(leaf), id(leaf))

@@ -2,6 +2,7 @@
 
 from rushlight.tensors import functional_act, functional_image, functional_loss
 from rushlight.tensors.functional_act import *  # noqa: F403
+from rushlight.tensors.functional_act import masked_softmax as masked_softmax
 from rushlight.tensors.functional_image import *  # noqa: F403
 from rushlight.tensors.functional_loss import *  # noqa: F403
 

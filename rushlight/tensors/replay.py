@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import flatten, unflatten
 from rushlight.engine.capture import Session, settle
-from rushlight.engine.live import live_refs
 from rushlight.engine.interrupts import Uninterrupted
+from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import (
     PROGRAMS,
@@ -36,7 +37,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Tensor, make_view, new_tensor
+from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
 from rushlight.tensors.tracked import Tracked
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
@@ -98,6 +99,8 @@ class Replay:
 
     updates  (place of the storage, result or -1, place of the value where there is no result,
              versions that it moves on)
+    fixed_arguments  (number, storage): arguments that the code also reaches by itself
+    had_grad (owner, is there a gradient, its storage if the code also reaches it by itself)
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
@@ -105,7 +108,8 @@ class Replay:
 
     snapshot: Snapshot
     tensors: TensorGuards
-    had_grad: list[tuple[Any, bool]]
+    fixed_arguments: list[tuple[int, Storage]]
+    had_grad: list[tuple[Any, bool, Storage | None]]
     predicates: list[tuple[Callable[[], Any], Any]]
     program: Program
     values: np.ndarray
@@ -125,15 +129,21 @@ class Replay:
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
+        self.has_views = any(kind == "view" for kind, _ in self.sources.where)
         pairs = list(enumerate(self.sources.where))
         own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
         self.room = Room(self.program, self.layout, self.inputs, own)
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
-        for owner, had in self.had_grad:
+        for number, storage in self.fixed_arguments:
+            if tensors[number]._storage is not storage:
+                return False
+        for owner, had, storage in self.had_grad:
             meta = (tensors[owner] if owner.__class__ is int else owner)._grad
             if (meta is not None and meta.grad is not None) is not had:
+                return False
+            if storage is not None and meta.grad._storage is not storage:  # type: ignore[union-attr]
                 return False
         try:
             if any([read() != answer for read, answer in self.predicates]):
@@ -190,7 +200,10 @@ class Replay:
                 settle(storage)
                 if storage.node.leaf != "buffer":
                     flush([s.node for s in places])
-        return places, [storage.node for storage in places]
+        nodes = [storage.node for storage in places]
+        if self.has_views:
+            forget_values(tensors)
+        return places, nodes
 
     def _place(
         self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any
@@ -256,6 +269,13 @@ class Held:
         self.node = node
 
 
+def forget_values(tensors: Sequence[Tensor]) -> None:
+    """A view keeps no computed value: no flush would know that its memory is in use."""
+    for tensor in tensors:
+        if tensor._view is not None:
+            tensor._node = tensor._seen = None
+
+
 def _copied(buffer: Buffer) -> Buffer:
     made = allocate(buffer.nbytes)
     np.asarray(made)[...] = np.asarray(buffer)
@@ -287,7 +307,7 @@ class Builder:
         for tensor in self.snapshot.tensors:
             found.setdefault(tensor._storage, ("storage", tensor._storage))
         for number, tensor in enumerate(self.arguments):
-            if tensor._view is None:
+            if tensor._view is None and tensor._storage.foreign is None:
                 found.setdefault(tensor._storage, ("argument", number))
         for tensor, grad in self.session.grads.values():
             owner = self.owner(tensor)
@@ -331,19 +351,25 @@ class Builder:
             for node, buffer in zip(recording.roots, buffers, strict=True):
                 node.become_leaf(buffer)
         return Replay(
-            self.snapshot.seal(self.free), self.guards, had_grad, self.session.predicates,
+            self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
+            self.session.predicates,
             program, values, program.layout(values), self.sources, len(recording.inputs), donated,
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
             self.grad_results,
         )  # fmt: skip
 
+    def _fixed_arguments(self) -> list[tuple[int, Storage]]:
+        ways = [(i, t._storage, self.ways.get(t._storage)) for i, t in enumerate(self.arguments)]
+        return [(i, storage) for i, storage, way in ways if way and way[0] == "storage"]
+
     def _check_results(self) -> None:
-        if self.snapshot.met(self.result) and not isinstance(self.result, (Tensor, *SIMPLE)):
+        if isinstance(self.result, (list, dict)) and self.snapshot.met(self.result):
             raise Refused("it returns an object that was there before the call")
         for leaf in self.leaves:
             if isinstance(leaf, Tensor):
-                if leaf.requires_grad and leaf._storage not in self.session.known:
+                is_new = leaf._storage not in self.session.known
+                if is_new and leaf.requires_grad and not _is_spent(leaf):
                     raise NeedsGradients("its outputs are differentiated outside of it")
                 if type(leaf) is not Tensor and self.owner(leaf) is None:
                     raise Refused(f"it returns a {type(leaf).__name__}")
@@ -367,7 +393,7 @@ class Builder:
         return roots, survive
 
     def _add_inputs(self, recording: Recording) -> set[Node]:
-        """Inputs get the first places. Gives those that the call made from Python data."""
+        """Inputs get the first places. Gives those whose memory is not the program's to reuse."""
         session, data = self.session, set()
         for node in recording.inputs:
             storage = session.held.get(node)
@@ -376,6 +402,7 @@ class Builder:
                 if self.place_of(storage) != before:
                     raise Refused("it reads one tensor in two ways")
             elif node in session.views:
+                data.add(node)
                 self.sources.add(node, "view", session.views[node])
             elif node.serial > session.start and node not in session.private:
                 data.add(node)
@@ -415,7 +442,7 @@ class Builder:
             updates.append((place, *self._value(ref.node), versions))
         return updates
 
-    def _grads(self) -> tuple[list[tuple[Any, Any]], list[tuple[Any, bool]]]:
+    def _grads(self) -> tuple[list[tuple[Any, Any]], list[tuple[Any, bool, Any]]]:
         grads, had_grad = [], []
         for tensor, before in self.session.grads.values():
             owner = self.owner(tensor)
@@ -423,7 +450,9 @@ class Builder:
                 if tensor._storage in self.session.known:
                     raise Refused("it changes the gradient of a tensor that was not found")
                 continue
-            had_grad.append((owner, before is not None))
+            way = None if before is None else self.ways.get(before._storage)
+            fixed = before._storage if way is not None and way[0] != "grad" else None
+            had_grad.append((owner, before is not None, fixed))
             now = None if tensor._grad is None else tensor._grad.grad
             if now is before:
                 continue
@@ -444,45 +473,28 @@ class Builder:
         if any(tensor is other for other in self.snapshot.tensors):
             return lambda *_: tensor
         storage, view = tensor._storage, tensor._view
-        place = None
+        place, result, other = self._origin(storage)
+        if place is not None and view is None:
+            view = _NO_STEPS
+        return _Made(
+            id(tensor), id(storage), place, result, other, storage.node.shape, storage.node.dtype,
+            tensor._shape, () if view is None else view.steps,
+            None if view is None else tensor.stride(),
+            0 if view in (None, _NO_STEPS) else view.offset, getattr(view, "label", ""),
+            tensor.grad_fn.name() if _is_spent(tensor) else "",
+        )  # fmt: skip
+
+    def _origin(self, storage: Storage) -> tuple[int | None, int, int]:
+        """Where a result's memory comes from: a place of the inputs, a result, another value."""
         if storage in self.session.known:
             place = self.place_of(storage)
             if self.sources.where[place][0] in ("view", "data"):
                 raise Refused("it returns a part of a view that it was given")
-            result, other = -1, -1
-            if view is None:
-                view = _NO_STEPS
-        else:
-            node = storage.node
-            if node.leaf in ("const", "scalar"):
-                node = settle(storage)
-            result, other = self._value(node)
-        identity, key = id(tensor), id(storage)
-        shape, dtype = storage.node.shape, storage.node.dtype
-        strides = None if view is None else tensor.stride()
-        outer, steps = tensor._shape, () if view is None else view.steps
-        offset = 0 if view in (None, _NO_STEPS) else view.offset
-        label = getattr(view, "label", "")
-
-        def make(results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Tensor:
-            if identity in made:
-                return made[identity]
-            base = made.get(("base", key))
-            if base is None:
-                if place is not None:
-                    base = _sharing(storages[place])
-                elif result >= 0:
-                    base = new_tensor(buffer_node(results[result], shape, dtype))
-                else:
-                    base = new_tensor(nodes[other])
-                made["base", key] = base
-            found = base
-            if strides is not None:
-                found = make_view(base, steps, outer, strides, offset, label)
-            made[identity] = found
-            return found
-
-        return make
+            return place, -1, -1
+        node = storage.node
+        if node.leaf in ("const", "scalar"):
+            node = settle(storage)
+        return (None, *self._value(node))
 
     def _check_kept(self) -> None:
         """Everything made in the call that is still alive is a result."""
@@ -532,6 +544,55 @@ class _NoSteps:
 
 
 _NO_STEPS: Any = _NoSteps()
+
+
+@dataclass(slots=True)
+class _Made:
+    """Makes one tensor of a replay's result. `place`: of the input whose memory it shares;
+    `result`: the program's; `other`: a value that was there. strides None: not a view."""
+
+    identity: int
+    key: int
+    place: int | None
+    result: int
+    other: int
+    shape: tuple
+    dtype: Any
+    outer: tuple
+    steps: tuple
+    strides: Any
+    offset: int
+    label: str
+    spent: str
+
+    def __call__(
+        self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict
+    ) -> Tensor:
+        found = made.get(self.identity)
+        if found is not None:
+            return found
+        found = made.get(("base", self.key))
+        if found is None:
+            if self.place is not None:
+                found = _sharing(storages[self.place])
+            elif self.result >= 0:
+                found = new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
+            else:
+                found = new_tensor(nodes[self.other])
+            made["base", self.key] = found
+        if self.strides is not None:
+            found = make_view(
+                found, self.steps, self.outer, self.strides, self.offset, self.label
+            )
+        if self.spent:
+            found._grad = Grad(SpentFn((), ((self.outer, self.dtype),), self.spent))
+        made[self.identity] = found
+        return found
+
+
+def _is_spent(tensor: Tensor) -> bool:
+    """Its backward ran in the call: a loss that is returned only to be looked at."""
+    return tensor.grad_fn is not None and tensor.grad_fn.spent
 
 
 def _sharing(storage: Storage) -> Tensor:

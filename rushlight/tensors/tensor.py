@@ -110,6 +110,12 @@ class Tensor:
 
     def _foreign_value(self) -> Node:
         view = self._view
+        session = open_session()
+        if session is not None:
+            node = session.foreign.get(self._storage)
+            if node is not None:
+                return node if view is None else read_through(node, view.steps)
+            session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True
             node = self._storage.node

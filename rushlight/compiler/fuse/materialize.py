@@ -49,11 +49,13 @@ def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
     for node in order:
         for source in dict.fromkeys(node.src):
             readers[source].append(node)
+    repeats: dict[Node, str] = {}
     for node in reversed(order):
         for reader in readers[node]:
             users[node] |= {reader} if reader in reasons else users[reader]
+        repeats[node] = _repetition(node, readers[node], reasons, repeats, hints)
         if not node.leaf and node not in reasons:
-            reason = _reason(node, readers[node], users[node], reasons, hints)
+            reason = _reason(node, readers[node], users[node], reasons, repeats[node], hints)
             if reason:
                 reasons[node] = reason
     weights = _bound_inlining(order, reasons)
@@ -79,6 +81,7 @@ def _reason(
     readers: list[Node],
     users: set[Node],
     reasons: dict[Node, str],
+    repeated: str,
     hints: Hints,
 ) -> str:
     """Why a node must be a point, or "" when it may be inlined."""
@@ -89,16 +92,33 @@ def _reason(
         return "host_operand"
     if is_in_pieces(node) and not _is_small(node, hints):
         return "pieces"
+    # Of a moved value the source is kept: a view costs its users nothing.
+    if node.op.kind == "movement" or not (repeated or len(users) > 1):
+        return ""
+    cost = _inline_cost(node, reasons, hints.numel(node), hints)
+    if repeated and (cost.expensive or (cost.ops > 1 and repeated == "window")):
+        return "read_many_times"
+    return "shared" if len(users) > 1 and not cost.is_cheap() else ""
+
+
+def _repetition(
+    node: Node,
+    readers: list[Node],
+    reasons: dict[Node, str],
+    repeats: dict[Node, str],
+    hints: Hints,
+) -> str:
+    """How an element is read more than once: "window" (by overlapping or gathered windows),
+    "spread" (by every element of a larger value) or "". Views hand it on to their sources."""
     size = hints.numel(node)
-    repeated = any(_reads_repeatedly(r, node, size, hints) for r in readers)
-    if repeated or len(users) > 1:
-        cost = _inline_cost(node, reasons, size, hints)
-        if repeated and (cost.expensive or cost.ops > 1 and _is_window(readers)):
-            return "read_many_times"
-        # Of a moved value the source is kept: a view costs its users nothing.
-        if len(users) > 1 and node.op.kind != "movement" and not cost.is_cheap():
-            return "shared"
-    return ""
+    found = ""
+    for reader in readers:
+        if _reads_repeatedly(reader, node, size, hints):
+            found = "window" if reader.name in ("unfold", "gather_nd") else found or "spread"
+        is_view = reader.op is not None and reader.op.kind == "movement" and reader not in reasons
+        if is_view and repeats[reader]:
+            found = "window" if "window" in (found, repeats[reader]) else "spread"
+    return found
 
 
 def is_in_pieces(node: Node) -> bool:
@@ -114,10 +134,6 @@ def _is_constant(node: Node) -> bool:
 
 def _is_small(node: Node, hints: Hints) -> bool:
     return hints.numel(node) <= 64
-
-
-def _is_window(readers: list[Node]) -> bool:
-    return any(r.name in ("unfold", "gather_nd") for r in readers)
 
 
 def _reads_repeatedly(reader: Node, node: Node, size: int, hints: Hints) -> bool:

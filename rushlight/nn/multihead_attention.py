@@ -23,15 +23,6 @@ def additive_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor
     return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask, float("-inf"))
 
 
-def masked_softmax(scores: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Softmax of scores + mask; a row whose mask leaves nothing gives zeros, and no NaN arises."""
-    if mask is None:
-        return F.softmax(scores, dim=-1)
-    dead = (mask == float("-inf")).all(dim=-1, keepdim=True)
-    weights = F.softmax((scores + mask).masked_fill(dead, 0.0), dim=-1)
-    return weights.masked_fill(dead, 0.0)
-
-
 class MultiheadAttention(Module):
     """Attention of several heads with learned projections (Vaswani et al. 2017).
 
@@ -202,7 +193,8 @@ class MultiheadAttention(Module):
         weights_BHLS = None
         if need_weights:
             scores = (q_BHLD * math.sqrt(1.0 / self.head_dim)) @ k_BHSD.transpose(-2, -1)
-            weights_BHLS = masked_softmax(scores, mask)
+            scores = scores if mask is None else scores + mask
+            weights_BHLS = F._masked_softmax(scores, mask)
             weights_BHLS = F.dropout(weights_BHLS, dropout, dropout > 0)
             out_BHLD = weights_BHLS @ v_BHSD
         else:
