@@ -53,7 +53,13 @@ ARROWS: dict[str, set[str]] = {
     # Public namespaces that are one file at the top: they publish what `tensors` defines.
     "linalg": {"tensors"},
     "random": {"tensors"},
-    "cuda": set(),
+    "safetensors": {"serialization"},
+    "amp": _PUBLIC,
+    "cuda": {"amp"} | _PUBLIC,
+    # Names that PyTorch scripts ask for; they know nothing.
+    "accelerator": set(),
+    "jit": set(),
+    "version": set(),
     # Modules and public names of what is computed there.
     "nn": _PUBLIC | {"attention", "losses"},
     "optim": _PUBLIC,

@@ -32,6 +32,7 @@ from rushlight.engine.snapshot import SIMPLE
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import Defaults
+from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
@@ -141,7 +142,7 @@ class CompiledFunction:
         try:
             key = (
                 spec, tuple(map(_describe, leaves)), _aliases(tensors), STATE.grad,
-                STATE.inference, Defaults.dtype,
+                STATE.inference, Defaults.dtype, AUTOCAST.dtype,
             )  # fmt: skip
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
@@ -173,7 +174,7 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = (STATE.grad, STATE.inference, Defaults.dtype)
+            mode = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
             session = Session()
             holders = _arguments_in_memory(session, tensors)
             try:
@@ -187,7 +188,8 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                if not guards.holds() or mode != (STATE.grad, STATE.inference, Defaults.dtype):
+                now = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
+                if not guards.holds() or mode != now:
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)
