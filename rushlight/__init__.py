@@ -20,14 +20,15 @@ from rushlight.tensors.namespace import TABLE as _TABLE
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "nn optim utils linalg random cuda backends compiler serialization".split()
+    "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
+    "accelerator jit testing version".split()
 )
 _INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
 _NOT_YET = frozenset(
-    "attention losses distributed export profiler testing func special fft amp distributions "
-    "accelerator kernel sparse jit onnx".split()
+    "distributed export profiler func special fft distributions kernel sparse onnx".split()
 )
 _DEFERRED = {
+    "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
     "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
@@ -42,7 +43,8 @@ _DEFERRED = {
 
 globals().update(_TABLE)
 # The packages of the machinery can be reached too, but are not names to star-import.
-__all__ = sorted({"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER)
+_NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
+__all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
 def __getattr__(name: str) -> Any:

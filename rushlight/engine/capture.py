@@ -13,6 +13,7 @@ from typing import Any
 
 from rushlight.base.dtypes import bool_
 from rushlight.base.errors import user_line
+from rushlight.compiler import CAPTURE
 from rushlight.engine.live import Ref, live_refs
 from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.buffer import allocate
@@ -104,6 +105,13 @@ def _in_memory(node: Node) -> Node:
     buffer = allocate(node.dtype.itemsize)
     buffer.view(node.dtype, ())[...] = node.attrs[0]
     return buffer_node(buffer, (), node.dtype)
+
+
+def _is_open() -> bool:
+    return _OPEN.session is not None
+
+
+CAPTURE.is_open = _is_open  # type: ignore[method-assign]
 
 
 def open_session() -> Session | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import sys
 import sysconfig
 import types
@@ -51,7 +52,7 @@ _SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output
 
 @functools.cache
 def kind_of_file(filename: str) -> str:
-    """"package" (ours), "stdlib" (and the libraries we use) or "user"."""
+    """ "package" (ours), "stdlib" (and the libraries we use) or "user"."""
     if filename.startswith(_PACKAGE):
         return "package"
     if filename.startswith(_LIBRARIES):
@@ -102,7 +103,8 @@ def names_of(code: types.CodeType) -> Names:
         else:
             parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
             found["attributes"].update(p for p in parts if isinstance(p, str) and p.isidentifier())
-    return Names(*(frozenset(names) for names in found.values()), frozenset(inner))
+    names_found = {kind: frozenset(names) for kind, names in found.items()}
+    return Names(**names_found, inner=frozenset(inner))
 
 
 @dataclass
@@ -133,19 +135,23 @@ class CodeWatch:
     def __init__(self) -> None:
         self.codes = Codes()
         self.refusal = ""
-        self._mine = False
+        self._mine = self._collects = False
 
     def __enter__(self) -> CodeWatch:
         if sys.getprofile() is not None:
             self._refuse("a profiler is watching")
         else:
             self._mine = True
+            self._collects = gc.isenabled()
+            gc.disable()  # its callbacks are not code of the call
             sys.setprofile(self._see)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._mine:
             sys.setprofile(None)
+            if self._collects:
+                gc.enable()
 
     def _refuse(self, reason: str) -> None:
         if not self.refusal:

@@ -20,7 +20,14 @@ from rushlight.nn.activation import (
 )
 from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d
 from rushlight.nn.containers import ModuleDict, ModuleList, Sequential
-from rushlight.nn.conv import Conv2d
+from rushlight.nn.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from rushlight.nn.distance import CosineSimilarity, PairwiseDistance
 from rushlight.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from rushlight.nn.embedding import Embedding
@@ -73,7 +80,12 @@ __all__ = [
     "Buffer",
     "CELU",
     "ConstantPad2d",
+    "Conv1d",
     "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",

@@ -24,7 +24,6 @@ from rushlight.nn.composed import (
     tanhshrink,
     threshold,
 )
-from rushlight.tensors.functional import masked_softmax as _masked_softmax
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,

@@ -59,12 +59,20 @@ def lay_out(tensors: Mapping[str, torch.Tensor]) -> list[Entry]:
 
 
 def write_tensors(
-    file: BinaryIO, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+    file: BinaryIO,
+    tensors: Mapping[str, torch.Tensor],
+    metadata: Mapping[str, str],
+    is_checked: bool = True,
 ) -> None:
-    """Write a whole file. Each tensor is turned into bytes twice, never all at once in memory."""
+    """Write a whole file. Each tensor is turned into bytes twice, never all at once in memory.
+
+    `is_checked` False: no checksums; the file is what the safetensors package writes.
+    """
     entries = lay_out(tensors)
-    checksums = {entry.name: crc_text(tensor_to_bytes(tensors[entry.name])) for entry in entries}
-    own = {CRC_TENSORS: json.dumps(checksums, separators=(",", ":"))}
+    own = {}
+    if is_checked:
+        sums = {entry.name: crc_text(tensor_to_bytes(tensors[entry.name])) for entry in entries}
+        own = {CRC_TENSORS: json.dumps(sums, separators=(",", ":"))}
     header = build_header(entries, {**metadata, **own})
     file.write(len(header).to_bytes(LENGTH_BYTES, "little"))
     file.write(header)
@@ -169,7 +177,10 @@ def user_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def save_file(
-    tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
+    tensors: Mapping[str, torch.Tensor],
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+    is_checked: bool = True,
 ) -> None:
     """Write named tensors to a file, which is replaced as a whole or not at all.
 
@@ -180,7 +191,7 @@ def save_file(
         ...     load_file(folder + "/model.safetensors")
         {'weight': tensor([1., 1.])}
     """
-    replace_file(filename, lambda file: write_tensors(file, tensors, metadata or {}))
+    replace_file(filename, lambda file: write_tensors(file, tensors, metadata or {}, is_checked))
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, torch.Tensor]:

@@ -22,6 +22,8 @@ from rushlight.engine.origin import note
 from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
+from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.autocast import autocast_args
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
@@ -116,6 +118,8 @@ def plan_of(record: OpDef) -> Plan:
 def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = "") -> Any:
     """Record one call."""
     plan = PLANS.get(record.name) or plan_of(record)
+    if AUTOCAST.dtype is not None:
+        args = autocast_args(record.name, args, _cast)
     if kwargs or len(args) != plan.count:
         args = plan.fill(args, kwargs or {})
     if plan.simple:
@@ -129,7 +133,11 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         src = _nodes_apart(record, plan, operands, owners)
     else:
         dtype = common_dtype(record, operands) if plan.promotes else None
-        if plan.widens and dtype is not dtype.compute and not FLOATS.isdisjoint(map(type, operands)):  # type: ignore[union-attr]
+        if (
+            plan.widens
+            and dtype is not dtype.compute  # type: ignore[union-attr]
+            and not FLOATS.isdisjoint(map(type, operands))
+        ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
             _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
@@ -159,6 +167,10 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     elif node.serial >= PENDING.due:
         limit_pending(node)
     return out
+
+
+def _cast(tensor: Tensor, dtype: DType) -> Tensor:
+    return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:

@@ -32,16 +32,10 @@ from rushlight.engine.snapshot import SIMPLE
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import Defaults
+from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
-from rushlight.tensors.replay import (
-    RATE_NAMES,
-    Builder,
-    NeedsGradients,
-    Refused,
-    Replay,
-    TensorGuards,
-    forget_values,
-)
+from rushlight.tensors.replay import Replay, TensorGuards, forget_values
+from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor
 
 MAX_ENTRIES = 8  # replays for one kind of arguments
@@ -148,7 +142,7 @@ class CompiledFunction:
         try:
             key = (
                 spec, tuple(map(_describe, leaves)), _aliases(tensors), STATE.grad,
-                STATE.inference, Defaults.dtype,
+                STATE.inference, Defaults.dtype, AUTOCAST.dtype,
             )  # fmt: skip
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
@@ -159,10 +153,9 @@ class CompiledFunction:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
             return self._fn(*args, **kwargs)
-        for entry in kind.entries:
-            if entry.holds(tensors):
-                with LOCK:
-                    result = entry.run(tensors)
+        with LOCK:
+            for entry in kind.entries:
+                result = entry.run(tensors) if entry.holds(tensors) else NotImplemented
                 if result is not NotImplemented:
                     self.replays += 1
                     kind.captures = 0
@@ -181,7 +174,7 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = (STATE.grad, STATE.inference, Defaults.dtype)
+            mode = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
             session = Session()
             holders = _arguments_in_memory(session, tensors)
             try:
@@ -195,7 +188,8 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                if not guards.holds() or mode != (STATE.grad, STATE.inference, Defaults.dtype):
+                now = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
+                if not guards.holds() or mode != now:
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)
@@ -273,7 +267,14 @@ def _describe(leaf: Any) -> Any:
         view = leaf._view
         if view is None and leaf._storage.foreign is None:
             return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
-        return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf), leaf.stride(), view is None)
+        return (
+            leaf._shape,
+            leaf._dtype,
+            leaf.requires_grad,
+            type(leaf),
+            leaf.stride(),
+            view is None,
+        )
     if isinstance(leaf, SIMPLE):
         return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
     return (type(leaf), id(leaf))

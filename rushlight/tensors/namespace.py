@@ -33,6 +33,7 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.engine.realize import flush
 from rushlight.tensors import (
+    autocast,
     convert,
     functional_act,
     functions_linalg,
@@ -188,6 +189,7 @@ TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
 TABLE.update(_names_of_types())
+TABLE.update(autocast.FUNCTIONS)
 TABLE.update(
     {name: globals()[name] for name in """is_tensor is_floating_point is_complex is_nonzero
     is_storage clone detach use_deterministic_algorithms are_deterministic_algorithms_enabled
