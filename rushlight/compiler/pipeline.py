@@ -17,8 +17,8 @@ from rushlight.compiler.fuse.group import group_points
 from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
-from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
+from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
 from rushlight.compiler.steps import make_steps

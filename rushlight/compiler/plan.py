@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
@@ -184,9 +185,7 @@ def _take_over(
                 taken[table.number[result]] = table.number[source]
     results = {table.number[root]: root for root in roots}
     for number, step in enumerate(steps):
-        if not isinstance(step, Kernel) or step.group.kind != "map" or step.inplace:
-            continue
-        if region_of[number] <= last_check:
+        if not _is_plain_map(step) or region_of[number] <= last_check:
             continue
         for result in (n for n in step.nodes if n is not None and table.number[n] in results):
             if table.number[result] in taken:
@@ -194,10 +193,7 @@ def _take_over(
             for source in step.nodes:
                 if source not in donated or table.number[source] in taken.values():
                     continue
-                if (source.numel(), source.dtype.itemsize) != (
-                    result.numel(),
-                    result.dtype.itemsize,
-                ) or not step.reads_own_element(source, result):
+                if not _fits(source, result) or not step.reads_own_element(source, result):
                     continue
                 later = [
                     other
@@ -210,6 +206,15 @@ def _take_over(
                     taken[table.number[result]] = table.number[source]
                     break
     return taken
+
+
+def _is_plain_map(step: Step) -> TypeGuard[Kernel]:
+    return isinstance(step, Kernel) and step.group.kind == "map" and not step.inplace
+
+
+def _fits(source: Node, result: Node) -> bool:
+    same_size = source.numel() == result.numel()
+    return same_size and source.dtype.itemsize == result.dtype.itemsize
 
 
 def _checks_index(step: Step) -> bool:

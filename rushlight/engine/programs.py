@@ -29,7 +29,6 @@ from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
 
-
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
 
 

@@ -63,7 +63,9 @@ class Buffer:
         owner = getattr(self, "owner", None)
         if type(owner) is Block and not self.foreign:
             self.owner = None
-            allocator.DEFAULT.give(owner)
+            give_back = getattr(allocator.DEFAULT, "give", None)
+            if give_back is not None:  # None when the interpreter is going down
+                give_back(owner)
 
     def __repr__(self) -> str:
         kind = "foreign buffer" if self.foreign else "buffer"
