@@ -38,7 +38,9 @@ class autocast:  # noqa: N801
                 f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
             )
         if device_type not in DEVICES:
-            raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+            raise RuntimeError(
+                f"User specified an unsupported autocast device_type '{device_type}'"
+            )
         self.device, self._enabled = device_type, bool(enabled)
         if device_type != "cpu":
             if enabled:

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from rushlight.cuda import amp
 
-
 NO_CUDA = "Torch not compiled with CUDA enabled"
 _ZERO = (
     """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached

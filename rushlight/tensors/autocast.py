@@ -85,7 +85,9 @@ def autocast_args(name: str, args: tuple, cast: Callable[[Any, DType], Any]) -> 
     """The arguments of op `name` in the dtype that autocast wants. `cast(tensor, dtype)`."""
     low = STATE.dtype
     if name in LOWER:
-        return tuple(_each(arg, lambda t: t if t._dtype is float64 else cast(t, low)) for arg in args)
+        return tuple(
+            _each(arg, lambda t: t if t._dtype is float64 else cast(t, low)) for arg in args
+        )
     if name in FLOAT32 or name.startswith("linalg_"):
         return tuple(
             _each(arg, lambda t: cast(t, float32) if t._dtype.itemsize < 4 else t) for arg in args

@@ -63,7 +63,8 @@ def _compare(actual: Any, expected: Any, options: tuple, where: str) -> str | No
     else:
         return _compare_tensors(actual, expected, options, where)
     for a, e, step in inner:
-        found = _compare(a, e, options, f"{where}{step}" if where else f"\n\nThe failure occurred for item {step}")
+        path = f"{where}{step}" if where else f"\n\nThe failure occurred for item {step}"
+        found = _compare(a, e, options, path)
         if found is not None:
             return found
     return None
@@ -82,9 +83,8 @@ def _compare_tensors(actual: Any, expected: Any, options: tuple, where: str) -> 
     if check_dtype and a.dtype is not e.dtype and not scalars:
         return f"The values for attribute 'dtype' do not match: {a.dtype} != {e.dtype}.{where}"
     if check_stride and a.stride() != e.stride():
-        return (
-            f"The values for attribute 'stride()' do not match: {a.stride()} != {e.stride()}.{where}"
-        )
+        pair = f"{a.stride()} != {e.stride()}"
+        return f"The values for attribute 'stride()' do not match: {pair}.{where}"
     if rtol is None:
         pairs = [TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in (a, e)]
         rtol, atol = max(p[0] for p in pairs), max(p[1] for p in pairs)
