@@ -17,8 +17,7 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.engine.realize import flush
 from rushlight.tensors import (
-    convert, functional_act, functions_linalg, functions_math, functions_reduce, functions_select,
-    functions_shape, functions_view, methods, random,
+    convert, families, functional_act, functions_math, methods,
 )  # fmt: skip
 from rushlight.tensors.creation import (
     arange, as_tensor, asarray, channels_last, channels_last_3d, contiguous_format,
@@ -127,9 +126,7 @@ def get_default_dtype() -> DType:
 
 
 TABLE: dict[str, Any] = dict(methods.PUBLIC)
-for _module in (functions_view, functions_math, functions_select, functions_reduce,
-                functions_shape, functions_linalg, random):  # fmt: skip
-    TABLE.update(_module.FUNCTIONS)
+TABLE.update(families.FUNCTIONS)
 TABLE.update({alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE})
 TABLE.update(_names_of_types())
 TABLE.update(
