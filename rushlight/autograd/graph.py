@@ -205,9 +205,7 @@ def decompose(record: OpDef, attrs: tuple, src: Sequence[Node]) -> Node:
     if record.compute_f32:
         src = [_widen(node) for node in src]
     call = record.call_of(SimpleNamespace(src=tuple(src), attrs=attrs))  # type: ignore[arg-type]
-    operands = [call.named[p.name] for p in record.params if not p.is_attr]
-    named = {p.name: call.named[p.name] for p in record.params if p.is_attr}
-    out = record.decompose(*operands, **named)  # type: ignore[misc]
+    out = record.decompose(**call.named)  # type: ignore[misc]
     return out if out.dtype is dtype else ops.cast.node(out, dtype)
 
 

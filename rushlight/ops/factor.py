@@ -178,6 +178,43 @@ solve_triangular = _host(
 )
 
 
+def cholesky_solve_reference(b: np.ndarray, factor: np.ndarray, upper: bool) -> np.ndarray:
+    low = np.swapaxes(factor, -1, -2) if upper else factor
+    half = triangular_reference(low, b, False, False)
+    return triangular_reference(np.swapaxes(low, -1, -2), half, True, False)
+
+
+def cholesky_solve_grad(g: Any, factor: Any, out: Any, upper: bool, meta: Meta) -> tuple:
+    """As of A = L L^T: both triangles of the factor get a share, as PyTorch's do."""
+    by_b = cholesky_solve(g, factor, upper=upper)
+    if not meta.needs("factor"):
+        return by_b, None
+    share = matmul(by_b, t(out))
+    share = add(share, t(share))
+    return by_b, -(matmul(factor, share) if upper else matmul(share, factor))
+
+
+def factor_shape(call: Call) -> Shape:
+    b, factor = call["b"].shape, call["factor"].shape
+    return (*broadcast_shapes(b[:-2], factor[:-2]), *b[-2:])
+
+
+cholesky_solve = _host(
+    "cholesky_solve",
+    "x with a @ x = b, from the Cholesky factor of a.",
+    (Arg("b"), Arg("factor"), Attr("upper", False)),
+    cholesky_solve_reference,
+    cholesky_solve_grad,
+    shape=factor_shape,
+    dtype=common_dtype,
+    check=lambda call: None,
+    samples=lambda rng: [
+        Sample((array(rng, 3, 2), np.tril(well(rng, 3, 3))), {"upper": False}, skip=("symmetric",)),
+        Sample((array(rng, 3, 2), np.triu(well(rng, 3, 3))), {"upper": True}, skip=("symmetric",)),
+    ],
+)
+
+
 def pinv_reference(x: np.ndarray, atol: float, rtol: float) -> np.ndarray:
     if not x.size:
         return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)

@@ -57,11 +57,15 @@ def over_last(x: Any, dim: int, reduce: Callable) -> Any:
 
 
 def softmax_rule(x: Any, dim: int) -> Any:
+    if 0 in x.shape:
+        return x
     e = exp(x - over_last(x, dim, reduce_max))
     return e / over_last(e, dim, reduce_sum)
 
 
 def log_softmax_rule(x: Any, dim: int) -> Any:
+    if 0 in x.shape:
+        return x
     off = x - over_last(x, dim, reduce_max)
     return off - log(over_last(exp(off), dim, reduce_sum))
 

@@ -14,6 +14,13 @@ from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.tensor import Tensor
 
 
+def linked(result: Tensor, source: Tensor) -> Tensor:
+    """The result with a gradient of zeros to a source that it does not depend on."""
+    if not source.requires_grad:
+        return result
+    return result + source.reshape(-1)[:0].sum().to(result.dtype)
+
+
 def takes_out(function: Callable) -> bool:
     """Does the function have an `out` parameter of its own?"""
     try:

@@ -129,7 +129,7 @@ def _max_pool(spatial: int) -> Callable:
     ) -> Any:  # fmt: skip
         batch, single = _batched(input, spatial, name)
         kernel = _times(kernel_size, spatial)
-        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        step = _times(stride, spatial) if stride else kernel
         args = (batch, kernel, step, _times(padding, spatial), _times(dilation, spatial), ceil_mode)
         label = f"MaxPool{spatial}DWithIndicesBackward0"
         result = _unbatched(apply(getattr(ops, name), args, label=label), single)
@@ -153,7 +153,7 @@ def _avg_pool(spatial: int) -> Callable:
     ) -> Tensor:  # fmt: skip
         batch, single = _batched(input, spatial, name)
         kernel = _times(kernel_size, spatial)
-        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        step = _times(stride, spatial) if stride else kernel
         args = (batch, kernel, step, _times(padding, spatial), ceil_mode, count_include_pad,
                 divisor_override)  # fmt: skip
         return _unbatched(apply(getattr(ops, name), args), single)
@@ -236,14 +236,14 @@ def pad(
     pairs = {
         input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)
     }
-    if mode != "constant":
-        for dim, (low, high) in sorted(pairs.items(), reverse=True):
-            input = _pad_dim(input, dim, low, high, mode)
-        return input
     for dim, (low, high) in pairs.items():
         cut_low, cut_high = max(-low, 0), max(-high, 0)
         if cut_low or cut_high:
             input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
+    if mode != "constant":
+        for dim, (low, high) in sorted(pairs.items(), reverse=True):
+            input = _pad_dim(input, dim, max(low, 0), max(high, 0), mode)
+        return input
     lows = tuple(max(pairs.get(d, (0, 0))[0], 0) for d in range(input.dim()))
     highs = tuple(max(pairs.get(d, (0, 0))[1], 0) for d in range(input.dim()))
     if not any(lows) and not any(highs):

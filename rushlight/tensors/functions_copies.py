@@ -15,6 +15,7 @@ from rushlight.tensors import functions_view as views
 from rushlight.tensors.apply import apply
 from rushlight.tensors.convert import clone, copy_, fill_, resize_, zero_
 from rushlight.tensors.creation import empty, full, tensor_of
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functional_image import pad
 from rushlight.tensors.functions_shape import as_strided, cat, diag_embed, stack
 from rushlight.tensors.functions_view import (
@@ -23,6 +24,7 @@ from rushlight.tensors.functions_view import (
     permute,
     reshape,
     split,
+    split_with_sizes,
     tensor_split,
 )
 from rushlight.tensors.inplace import write_out
@@ -90,19 +92,7 @@ vsplit = _axis_split("vsplit", 0, 2)
 dsplit = _axis_split("dsplit", 2, 3)
 
 
-def unsafe_split(input: Tensor, split_size: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """split whose pieces are copies."""
-    return tuple(clone(part) for part in split(input, split_size, dim))
-
-
-def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """split_with_sizes whose pieces are copies."""
-    return tuple(clone(part) for part in split(input, list(split_sizes), dim))
-
-
-def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """chunk whose pieces are copies."""
-    return tuple(clone(part) for part in chunk(input, chunks, dim))
+unsafe_split, unsafe_split_with_sizes, unsafe_chunk = split, split_with_sizes, chunk
 
 
 def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Any = None) -> Tensor:
@@ -153,11 +143,11 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
-        return empty(0, dtype=input._dtype)
+        return linked(empty(0, dtype=input._dtype), input)
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = list(pick(range(input.numel()), r))
     if not rows:
-        return empty(0, r, dtype=input._dtype)
+        return linked(empty(0, r, dtype=input._dtype), input)
     columns = [input[tensor_of(list(column), int64)] for column in zip(*rows, strict=True)]
     return stack(columns, 1)
 

@@ -176,11 +176,7 @@ def cholesky_solve(
     B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None  # noqa: N803
 ) -> Tensor:
     """X with A X = B, from the Cholesky factor of A."""
-    first = matrix_transpose(L) if upper else L
-    half = apply(ops.solve_triangular, (first, B, False, False))
-    return _finish(
-        apply(ops.solve_triangular, (matrix_transpose(first), half, True, False)), out
-    )
+    return _finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -379,7 +375,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """The sign and the logarithm of the size of the determinant."""
     _need_square("slogdet", A)
     return _write(
-        Slogdet((apply(ops.slogdet_sign, (A.detach(),)), apply(ops.logabsdet, (A,)))), out
+        Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out
     )
 
 

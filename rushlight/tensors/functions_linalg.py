@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_view import diagonal, permute, reshape, transpose, unsqueeze
@@ -141,7 +142,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
     left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
-    for x, y in zip(left, right, strict=True):
+    for x, y in zip(left, right, strict=True):  # a dimension of size 1 meets any size
+        if a._shape[x] == 1 != b._shape[y]:
+            b = b.sum(y, keepdim=True)
+        elif b._shape[y] == 1 != a._shape[x]:
+            a = a.sum(x, keepdim=True)
         if a._shape[x] != b._shape[y]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a._shape[x]} in dim {x} "
@@ -337,7 +342,8 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
             f"{input._shape[-2]} by {input._shape[-1]} matrices"
         )
     if n == 0:
-        return _finish(eye(input._shape[-1], dtype=input._dtype).expand(input._shape) + 0, out)
+        one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
+        return _finish(linked(one.clone(), input), out)
     base, result = inverse(input) if n < 0 else input, None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":

@@ -16,6 +16,7 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
 )
@@ -23,6 +24,7 @@ from rushlight.tensors.functions_factor import (
     Lstsq,
     _need_matrix,
     _need_square,
+    eigh,
     eigvalsh,
     is_vector_rhs,
     svdvals,
@@ -31,6 +33,7 @@ from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
 from rushlight.tensors.functions_linalg import cross, matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
+from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_shape import stack, tril
 from rushlight.tensors.functions_view import (
@@ -160,16 +163,26 @@ def pinv(
 ) -> Tensor:  # fmt: skip
     """The pseudo-inverse."""
     _need_matrix("pinv", A)
-    if hermitian:
-        A = (A + matrix_transpose(A)) / 2  # noqa: N806
     atol, rtol = (
         look(v).max().item() if isinstance(v, Tensor) and v.numel() == 1 else v
         for v in _limits(A, atol, rtol, rcond)
     )
+    if hermitian:
+        return _finish(_symmetric_pinv(A, atol, rtol), out)
     if isinstance(atol, Tensor) or isinstance(rtol, Tensor):
         parts = [pinv(a, atol=_item(atol, i), rtol=_item(rtol, i)) for i, a in enumerate(A)]
         return _finish(stack(parts), out)
     return _finish(apply(ops.pinv, (A, float(atol), float(rtol))), out)
+
+
+def _symmetric_pinv(A: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+    if not A.numel():
+        return A.clone()
+    values, vectors = eigh(A)
+    size = apply(ops.abs_, (values,))
+    keep = size.detach() > (unsqueeze(amax(size.detach(), -1), -1) * rtol).clamp(min=atol)
+    back = apply(ops.where, (keep, 1 / apply(ops.where, (keep, values, 1.0)), 0.0))
+    return matmul(vectors * unsqueeze(back, -2), matrix_transpose(vectors))
 
 
 def _item(value: Any, i: int) -> Any:
@@ -201,9 +214,9 @@ def lstsq(
     if driver != "gels":
         rank = matrix_rank(A, rtol=limit)
     values = svdvals(A) if driver in ("gelsd", "gelss") else empty(0, dtype=A._dtype)
-    residuals = empty(0, dtype=A._dtype)
+    residuals = linked(linked(empty(0, dtype=A._dtype), A), B)
     full = driver == "gels" or bool((look(rank) == n).all())
-    if m > n and full:
+    if m > n and full and driver != "gelsy":
         residuals = sum_((matmul(A, x) - right) ** 2, -2)
     return Lstsq((squeeze(x, -1) if vector else x, residuals, rank, values))
 
@@ -332,7 +345,8 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to "
             "input.shape[-1]"
         )
-    return _finish(_reflect(A, tau, eye(m, n, dtype=A._dtype), reverse=True), out)
+    result = _reflect(A, tau, eye(m, n, dtype=A._dtype), reverse=True)
+    return _finish(linked(linked(result, A), tau) if n == 0 else result, out)
 
 
 def _reflect(A: Tensor, tau: Tensor, x: Tensor, reverse: bool) -> Tensor:  # noqa: N803
@@ -365,7 +379,18 @@ LINALG: dict[str, Callable] = {
         vander vecdot matrix_exp householder_product cross""".split()
     },
 }  # fmt: skip
+def old_norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
+    out: Tensor | None = None, dtype: DType | None = None,
+) -> Tensor:  # fmt: skip
+    """torch.norm: a vector norm over dim; fro and nuc are matrix norms."""
+    if p == "nuc":
+        return matrix_norm(input, "nuc", dim or (-2, -1), keepdim, dtype=dtype, out=out)
+    return plain_norm(input, p, dim, keepdim, out, dtype)
+
+
 FUNCTIONS: dict[str, Callable] = {
+    "norm": old_norm,
     "pinverse": pinverse, "matrix_exp": matrix_exp, "ormqr": ormqr, "orgqr": householder_product,
 }  # fmt: skip
 METHODS = dict(FUNCTIONS)
