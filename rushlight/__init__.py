@@ -20,7 +20,7 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses distributed export profiler testing func linalg special fft "
-    "random cuda backends compiler serialization amp distributions accelerator".split()
+    "random cuda backends compiler serialization amp distributions accelerator masked signal functional".split()
 )
 _DEFERRED = {
     "compile": "rushlight.tensors.compiled",

@@ -36,6 +36,7 @@ from rushlight.ops import (  # noqa: F401
     select,
     shape,
     softmaxes,
+    special,
     statistics,
     unary,
     window,

@@ -16,6 +16,7 @@ from rushlight.tensors import (
     functions_reduce,
     functions_select,
     functions_shape,
+    functions_special,
     functions_view,
     random,
 )
@@ -23,7 +24,7 @@ from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, random,
+    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
