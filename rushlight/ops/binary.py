@@ -282,7 +282,7 @@ copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.co
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
 nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
-                    np.nextafter, no_slope,
+                    np.nextafter, lambda g: (g,),
                     dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True)

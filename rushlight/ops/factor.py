@@ -215,9 +215,11 @@ cholesky_solve = _host(
 )
 
 
-def pinv_reference(x: np.ndarray, atol: float, rtol: float) -> np.ndarray:
+def pinv_reference(x: np.ndarray, atol: float, rtol: float, hermitian: bool) -> np.ndarray:
     if not x.size:
         return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
+    if hermitian:  # the lower triangle counts, as in eigh
+        x = np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2)
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = np.maximum(atol, rtol * s.max(-1, keepdims=True))
     back = np.where(s > limit, 1 / np.where(s > limit, s, 1), 0).astype(x.dtype)
@@ -238,7 +240,7 @@ def pinv_grad(g: Any, x: Any, out: Any) -> tuple:
 pinv = _host(
     "pinv",
     "The pseudo-inverse: singular values up to max(atol, rtol * largest) count as 0.",
-    (Arg("x"), Attr("atol", 0.0), Attr("rtol", 1e-6)),
+    (Arg("x"), Attr("atol", 0.0), Attr("rtol", 1e-6), Attr("hermitian", False)),
     pinv_reference,
     pinv_grad,
     shape=lambda call: (*call["x"].shape[:-2], call["x"].shape[-1], call["x"].shape[-2]),

@@ -38,12 +38,16 @@ def exponential(
     if sym and center is not None:
         raise ValueError("Center must be None for symmetric windows")
     n, last = _places("exponential", M, sym, options)
+    if M == 1:
+        return _finish(n + 1, options)
     return _finish((-(n - (last / 2 if center is None else center)).abs() / tau).exp(), options)
 
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Any:  # noqa: N803
     """A half period of the sine."""
-    n, last = _places("cosine", M, sym, options)
+    n, _ = _places("cosine", M, sym, options)
+    if M == 1:
+        return _finish(n + 1, options)
     return _finish(((n + 0.5) * (math.pi / ((M if sym else M + 1) or 1))).sin(), options)
 
 
@@ -52,6 +56,8 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> A
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     n, last = _places("gaussian", M, sym, options)
+    if M == 1:
+        return _finish(n + 1, options)
     return _finish((-(((n - last / 2) / std) ** 2) / 2).exp(), options)
 
 

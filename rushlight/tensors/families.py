@@ -17,6 +17,7 @@ from rushlight.tensors import (
     functions_select,
     functions_shape,
     functions_special,
+    functions_stats,
     functions_view,
     random,
 )
@@ -24,7 +25,7 @@ from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, random,
+    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, functions_stats, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
@@ -33,9 +34,15 @@ for _family in FAMILIES:
     METHODS.update(_family.METHODS)
 
 # What PyTorch gives an `out=`, where the function itself has none.
-WITH_OUT = """""".split()
+WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min column_stack
+cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron log_softmax
+logcumsumexp logit logsumexp msort mv nanmean nansum outer scatter scatter_add scatter_reduce
+searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot vstack row_stack
+ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax
+count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_unpack frexp
+cumulative_trapezoid trapezoid unsafe_split""".split()
 # What PyTorch has in place, where no family says how.
-IN_PLACE = """""".split()
+IN_PLACE = """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

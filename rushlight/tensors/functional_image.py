@@ -238,7 +238,11 @@ def pad(
     }
     for dim, (low, high) in pairs.items():
         cut_low, cut_high = max(-low, 0), max(-high, 0)
-        if cut_low or cut_high:
+        if mode == "replicate" and (cut_low or cut_high):
+            size = input._shape[dim]
+            input = input.index_select(dim, arange(-low, size + high).clamp(0, size - 1))
+            pairs[dim] = (0, 0)
+        elif cut_low or cut_high:
             input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
     if mode != "constant":
         for dim, (low, high) in sorted(pairs.items(), reverse=True):

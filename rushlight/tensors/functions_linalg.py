@@ -12,7 +12,7 @@ from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_view import diagonal, permute, reshape, transpose, unsqueeze
+from rushlight.tensors.functions_view import diagonal, permute, reshape, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
 from rushlight.tensors.tensor import Tensor, _cpp_name
 

@@ -86,14 +86,16 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = Fals
            dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the largest of what the mask keeps is."""
     x = reduce._cast(input, dtype)
-    return reduce.argmax(_filled(x, mask, _extremes(x._dtype)[0]), dim, bool(keepdim))
+    at = reduce.argmax(_filled(x, mask, _extremes(x._dtype)[0]), dim, bool(keepdim))
+    return at.to(x._dtype)  # PyTorch's dtype
 
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False,
            dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the smallest of what the mask keeps is."""
     x = reduce._cast(input, dtype)
-    return reduce.argmin(_filled(x, mask, _extremes(x._dtype)[1]), dim, bool(keepdim))
+    at = reduce.argmin(_filled(x, mask, _extremes(x._dtype)[1]), dim, bool(keepdim))
+    return at.to(x._dtype)  # PyTorch's dtype
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None,
@@ -133,28 +135,30 @@ def _spread(input: Tensor, dim: Any, unbiased: Any, keepdim: Any, dtype: Any, ma
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
     total = sum(off * off, dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
-    if unbiased:
+    if unbiased is None or unbiased:
         count = (count - 1).clamp(min=0)
     result = total / count
     return apply(ops.sqrt, (result,)) if root else result
 
 
-def var(input: Tensor, dim: Any = None, unbiased: bool = False, *, keepdim: bool | None = False,
+def var(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, keepdim: bool | None = False,
         dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The variance of what the mask keeps."""
     return _spread(input, dim, unbiased, keepdim, dtype, mask, False)
 
 
-def std(input: Tensor, dim: Any = None, unbiased: bool = False, *, keepdim: bool | None = False,
+def std(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, keepdim: bool | None = False,
         dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The standard deviation of what the mask keeps."""
     return _spread(input, dim, unbiased, keepdim, dtype, mask, True)
 
 
-def logsumexp(input: Tensor, dim: Any, *, keepdim: bool = False, dtype: DType | None = None,
+def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: DType | None = None,
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log of the sum of exponentials of what the mask keeps."""
-    return reduce.logsumexp(_filled(reduce._cast(input, dtype), mask, -math.inf), dim, keepdim)
+    dims = tuple(range(input.dim())) if _all_dims(dim) is None else dim
+    x = _filled(reduce._cast(input, dtype), mask, -math.inf)
+    return reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
 
 
 def logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None,

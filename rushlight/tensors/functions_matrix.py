@@ -24,13 +24,12 @@ from rushlight.tensors.functions_factor import (
     Lstsq,
     _need_matrix,
     _need_square,
-    eigh,
     eigvalsh,
     is_vector_rhs,
     svdvals,
 )
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
-from rushlight.tensors.functions_linalg import cross, matmul
+from rushlight.tensors.functions_linalg import matmul, matrix_power
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
@@ -167,22 +166,10 @@ def pinv(
         look(v).max().item() if isinstance(v, Tensor) and v.numel() == 1 else v
         for v in _limits(A, atol, rtol, rcond)
     )
-    if hermitian:
-        return _finish(_symmetric_pinv(A, atol, rtol), out)
     if isinstance(atol, Tensor) or isinstance(rtol, Tensor):
         parts = [pinv(a, atol=_item(atol, i), rtol=_item(rtol, i)) for i, a in enumerate(A)]
         return _finish(stack(parts), out)
-    return _finish(apply(ops.pinv, (A, float(atol), float(rtol))), out)
-
-
-def _symmetric_pinv(A: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
-    if not A.numel():
-        return A.clone()
-    values, vectors = eigh(A)
-    size = apply(ops.abs_, (values,))
-    keep = size.detach() > (unsqueeze(amax(size.detach(), -1), -1) * rtol).clamp(min=atol)
-    back = apply(ops.where, (keep, 1 / apply(ops.where, (keep, values, 1.0)), 0.0))
-    return matmul(vectors * unsqueeze(back, -2), matrix_transpose(vectors))
+    return _finish(apply(ops.pinv, (A, float(atol), float(rtol), bool(hermitian))), out)
 
 
 def _item(value: Any, i: int) -> Any:
@@ -346,7 +333,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             "input.shape[-1]"
         )
     result = _reflect(A, tau, eye(m, n, dtype=A._dtype), reverse=True)
-    return _finish(linked(linked(result, A), tau) if n == 0 else result, out)
+    return _finish(linked(linked(result, A), tau) if not tau.numel() else result, out)
 
 
 def _reflect(A: Tensor, tau: Tensor, x: Tensor, reverse: bool) -> Tensor:  # noqa: N803
@@ -376,7 +363,7 @@ LINALG: dict[str, Callable] = {
     **{
         name: globals()[name]
         for name in """matrix_norm norm cond matrix_rank pinv lstsq multi_dot tensorinv tensorsolve
-        vander vecdot matrix_exp householder_product cross""".split()
+        vander vecdot matrix_exp householder_product matrix_power""".split()
     },
 }  # fmt: skip
 def old_norm(

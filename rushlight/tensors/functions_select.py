@@ -69,7 +69,7 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    if index._dtype not in (int64, int32):
+    if index._dtype not in (int64, int32) and index.numel():
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     _check_range(input, dim, index)
     index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
@@ -82,7 +82,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     given = src if value is None else value
     if not isinstance(given, Tensor):
         given = expand(tensor_of(given, input._dtype), index._shape)
-    if index._dtype not in (int64, int32):
+    if index._dtype not in (int64, int32) and index.numel():
         raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
     index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
     _check_range(input, dim, index)

@@ -347,9 +347,9 @@ SPECIAL: dict[str, Callable] = {
     **{
         name: globals()[name]
         for name in """modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0 entr ndtr log_ndtr
-        ndtri expit sinc zeta polygamma multigammaln gammaln gammainc gammaincc xlog1py softmax
-        log_softmax logsumexp""".split()
+        ndtri expit sinc zeta polygamma multigammaln gammaln gammainc gammaincc xlog1py""".split()
     },
+    "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
