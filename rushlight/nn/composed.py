@@ -105,7 +105,9 @@ def celu(input: torch.Tensor, alpha: float = 1.0, inplace: bool = False) -> torc
 
 def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Multiply negative values by a weight, one for all or one per channel."""
-    if weight.numel() > 1 and input.dim() > 1:
+    if weight.numel() == 1:
+        weight = weight.reshape(())
+    elif input.dim() > 1:
         weight = weight.view(-1, *([1] * (input.dim() - 2)))
     return torch.where(input >= 0, input, input * weight)
 

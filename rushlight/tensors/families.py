@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rushlight.tensors import (
+    functional_sample,
     functions_copies,
     functions_factor,
     functions_linalg,
     functions_math,
     functions_matrix,
+    functions_native,
     functions_reduce,
     functions_select,
     functions_shape,
@@ -25,7 +27,8 @@ from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, functions_stats, random,
+    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, functions_stats, functions_native,
+    functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

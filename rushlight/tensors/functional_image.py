@@ -186,30 +186,6 @@ def _adaptive_avg(spatial: int) -> Callable:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
-def _adaptive_max(spatial: int) -> Callable:
-    name = f"adaptive_max_pool{spatial}d"
-
-    def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-        if return_indices:
-            raise NotImplementedError(f"{name}: return_indices=True is not supported")
-        result = input
-        for axis, size in enumerate(_output_size(input, output_size, spatial)):
-            dim = input.dim() - spatial + axis
-            have = result._shape[dim]
-            parts = []
-            for i in range(size):
-                start, stop = i * have // size, -(-(i + 1) * have // size)
-                parts.append(narrow(result, dim, start, stop - start).amax(dim, True))
-            result = apply(ops.cat, (parts, dim))
-        return result
-
-    function.__name__ = name
-    return function
-
-
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
-
-
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -366,8 +342,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", 
+    "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "interpolate", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
     "pixel_unshuffle", "unfold", "upsample",

@@ -126,7 +126,7 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
     return total / _count(x, dim, keepdim, mask)
 
 
-def _spread(input: Tensor, dim: Any, unbiased: Any, keepdim: Any, dtype: Any, mask: Any,
+def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any, mask: Any,
             root: bool) -> Tensor:  # fmt: skip
     x = reduce._cast(input, dtype)
     if x._dtype.kind != "float":
@@ -135,22 +135,26 @@ def _spread(input: Tensor, dim: Any, unbiased: Any, keepdim: Any, dtype: Any, ma
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
     total = sum(off * off, dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
-    if unbiased is None or unbiased:
-        count = (count - 1).clamp(min=0)
+    if correction:
+        count = (count - correction).clamp(min=0)
     result = total / count
     return apply(ops.sqrt, (result,)) if root else result
 
 
-def var(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, keepdim: bool | None = False,
+def var(input: Tensor, dim: Any = None, unbiased: bool | None = None, *,
+        correction: float | None = None, keepdim: bool | None = False,
         dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The variance of what the mask keeps."""
-    return _spread(input, dim, unbiased, keepdim, dtype, mask, False)
+    unbiased = correction if correction is not None else unbiased is None or unbiased
+    return _spread(input, dim, float(unbiased), keepdim, dtype, mask, False)
 
 
-def std(input: Tensor, dim: Any = None, unbiased: bool | None = None, *, keepdim: bool | None = False,
+def std(input: Tensor, dim: Any = None, unbiased: bool | None = None, *,
+        correction: float | None = None, keepdim: bool | None = False,
         dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The standard deviation of what the mask keeps."""
-    return _spread(input, dim, unbiased, keepdim, dtype, mask, True)
+    unbiased = correction if correction is not None else unbiased is None or unbiased
+    return _spread(input, dim, float(unbiased), keepdim, dtype, mask, True)
 
 
 def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: DType | None = None,
