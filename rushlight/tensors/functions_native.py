@@ -44,7 +44,7 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """group_norm, the mean and one over the standard deviation of each group."""
     result = group_norm(input, group, weight, bias, eps)
-    parts = _statistics(reshape(input, (N, group, -1)), (2,), eps)
+    parts = _statistics(reshape(input, (N, group, C // group * HxW)), (2,), eps)
     return result, *(reshape(p, (N, group)) for p in parts)  # type: ignore[return-value]
 
 
