@@ -23,6 +23,8 @@ from rushlight.nn.composed import (
     tanhshrink,
     threshold,
 )
+from rushlight.tensors import functional_more as _more
+from rushlight.tensors import functional_sample as _sample
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -92,10 +94,6 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
-
-from rushlight.tensors import functional_more as _more
-from rushlight.tensors import functional_sample as _sample
-from rushlight.tensors.functional import channel_shuffle
 from rushlight.tensors.functional_more import *  # noqa: F403
 from rushlight.tensors.functional_sample import *  # noqa: F403
 

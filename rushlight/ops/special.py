@@ -51,7 +51,9 @@ def _scaled_i(n: int) -> Callable:
     def rule(x: Any) -> Any:
         size = abs_(x)
         far = maximum(size, 8.0)
-        value = where(le(size, 8.0), curve(f"i{n}_near", size), curve(f"i{n}_far", 8.0 / far) * rsqrt(far))
+        value = where(
+            le(size, 8.0), curve(f"i{n}_near", size), curve(f"i{n}_far", 8.0 / far) * rsqrt(far)
+        )
         return value * sign(x) if n else value
 
     return rule

@@ -141,7 +141,11 @@ for _n in (0, 1):
     CURVES[f"y{_n}_near"] = (lambda s, n=_n: _y_rest(n, math.sqrt(s)), 0.0, 64.0)
     CURVES[f"k{_n}_near"] = (lambda s, n=_n: _k_rest(n, math.sqrt(s)), 0.0, 4.0)
     CURVES[f"k{_n}_far"] = (lambda s, n=_n: scaled_k(n, 2 / s) * math.sqrt(2 / s), 0.0, 1.0)
-CURVES["erfcx"] = (lambda s: scaled_erfc(4 * (1 + s) / (1 - s)) * (1 + 8 * (1 + s) / (1 - s)), -1.0, 1.0)
+CURVES["erfcx"] = (
+    lambda s: scaled_erfc(4 * (1 + s) / (1 - s)) * (1 + 8 * (1 + s) / (1 - s)),
+    -1.0,
+    1.0,
+)
 CURVES["airy_near"] = (airy_ai, -9.0, 2.0)
 CURVES["airy_far"] = (
     lambda s: scaled_k(1 / 3, 2 / s) * math.sqrt(2 / s) * math.sqrt(1 / 3) / math.pi, 0.0, 1.1

@@ -30,7 +30,12 @@ def _finish(values: Any, options: dict) -> Any:
 
 
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any  # noqa: N803
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    **options: Any,  # noqa: N803
 ) -> Any:
     """exp(-|n - center| / tau)."""
     if tau <= 0:

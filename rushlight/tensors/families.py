@@ -45,7 +45,9 @@ ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cum
 count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_unpack frexp
 cumulative_trapezoid trapezoid unsafe_split""".split()
 # What PyTorch has in place, where no family says how.
-IN_PLACE = """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
+IN_PLACE = (
+    """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
+)
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

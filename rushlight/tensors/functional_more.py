@@ -88,7 +88,9 @@ def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, np
         n, length = input._shape
         return reshape(input, (-1,)), np.append(np.repeat(np.arange(n), length), n)
     if input.dim() != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}")
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
     if offsets is None:
         raise ValueError("offsets has to be a 1D Tensor but got None")
     starts = look(offsets)

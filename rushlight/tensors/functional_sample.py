@@ -14,10 +14,18 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, linspace, tensor_of, zeros
-from rushlight.tensors.functional_image import _batched, _times, _unbatched, adaptive_avg_pool1d
-from rushlight.tensors.functional_image import adaptive_avg_pool2d, adaptive_avg_pool3d
+from rushlight.tensors.functional_image import (
+    _batched,
+    _times,
+    _unbatched,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 from rushlight.tensors.functional_image import interpolate as plain_interpolate
-from rushlight.tensors.functional_image import max_pool1d, max_pool2d, max_pool3d
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_shape import stack
 from rushlight.tensors.functions_view import expand, reshape, unsqueeze
@@ -53,7 +61,9 @@ def _cubic(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Ten
     if corners:
         place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
     else:
-        place = (arange(size, dtype=input._dtype) + 0.5) * (1 / scale if scale else have / size) - 0.5
+        place = (arange(size, dtype=input._dtype) + 0.5) * (
+            1 / scale if scale else have / size
+        ) - 0.5
     low = _floor(place)
     shape = [-1 if d == dim else 1 for d in range(input.dim())]
     total = None
@@ -78,7 +88,9 @@ def interpolate(
     spatial = input.dim() - 2
     scales: Any = (None,) * spatial
     if size is None:
-        scales = (scale_factor,) * spatial if isinstance(scale_factor, int | float) else scale_factor
+        scales = (
+            (scale_factor,) * spatial if isinstance(scale_factor, int | float) else scale_factor
+        )
         size = [int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True)]
         if recompute_scale_factor:
             scales = (None,) * spatial

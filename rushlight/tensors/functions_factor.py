@@ -53,9 +53,7 @@ Geqrf = result_class("geqrf", ("a", "tau"))
 
 def _need_square(name: str, x: Tensor) -> None:
     if x.dim() < 2:
-        raise RuntimeError(
-            f"linalg.{name}: The input tensor A must have at least 2 dimensions."
-        )
+        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if x._shape[-1] != x._shape[-2]:
         raise RuntimeError(
             f"linalg.{name}: A must be batches of square matrices, but they are "
@@ -65,9 +63,7 @@ def _need_square(name: str, x: Tensor) -> None:
 
 def _need_matrix(name: str, x: Tensor) -> None:
     if x.dim() < 2:
-        raise RuntimeError(
-            f"linalg.{name}: The input tensor A must have at least 2 dimensions."
-        )
+        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
 
 
 def _no_info(x: Tensor) -> Tensor:
@@ -123,7 +119,12 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 
 def solve_ex(
-    A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False, out: Any = None  # noqa: N803
+    A: Tensor,
+    B: Tensor,
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+    out: Any = None,  # noqa: N803
 ) -> Any:
     """solve, and 0 for each matrix that is not singular."""
     return _write(SolveEx((solve(A, B, left=left), _no_info(A))), out)
@@ -147,9 +148,7 @@ def triangular_solve(
 ) -> Any:  # fmt: skip
     """The older form: (solution, a copy of A)."""
     a = matrix_transpose(A) if transpose else A
-    solution = solve_triangular(
-        a, b, upper=upper != transpose, unitriangular=unitriangular
-    )
+    solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     lead = solution._shape[:-2]
     return _write(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
 
@@ -173,7 +172,11 @@ def cholesky_ex(
 
 
 def cholesky_solve(
-    B: Tensor, L: Tensor, upper: bool = False, *, out: Tensor | None = None  # noqa: N803
+    B: Tensor,
+    L: Tensor,
+    upper: bool = False,
+    *,
+    out: Tensor | None = None,  # noqa: N803
 ) -> Tensor:
     """X with A X = B, from the Cholesky factor of A."""
     return _finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
@@ -211,7 +214,11 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa
 
 
 def lu_factor_ex(
-    A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None  # noqa: N803
+    A: Tensor,
+    *,
+    pivot: bool = True,
+    check_errors: bool = False,
+    out: Any = None,  # noqa: N803
 ) -> Any:
     """lu_factor, and the first zero pivot of each matrix (0: none)."""
     packed, pivots = lu_factor(A, pivot=pivot)
@@ -268,7 +275,11 @@ def lu_solve(
 
 
 def old_lu_solve(
-    b: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None  # noqa: N803
+    b: Tensor,
+    LU_data: Tensor,
+    LU_pivots: Tensor,
+    *,
+    out: Tensor | None = None,  # noqa: N803
 ) -> Tensor:
     """torch.lu_solve: the right hand side comes first."""
     return lu_solve(LU_data, LU_pivots, b, out=out)
@@ -338,7 +349,11 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 
 
 def svd(
-    A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None  # noqa: N803
+    A: Tensor,
+    full_matrices: bool = True,
+    *,
+    driver: str | None = None,
+    out: Any = None,  # noqa: N803
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = A. Gradients reach the first min(m, n) vectors only."""
     _need_matrix("svd", A)
@@ -374,9 +389,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """The sign and the logarithm of the size of the determinant."""
     _need_square("slogdet", A)
-    return _write(
-        Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out
-    )
+    return _write(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
 
 
 def logdet(input: Tensor) -> Tensor:

@@ -191,9 +191,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     """The distance of each row of x1 from each row of x2."""
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
-        raise RuntimeError(
-            f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D"
-        )
+        raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
     if x1._shape[-1] != x2._shape[-1]:
         raise RuntimeError(
             "X1 and X2 must have the same number of columns. "

@@ -29,7 +29,7 @@ from rushlight.tensors.functions_factor import (
     svdvals,
 )
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
-from rushlight.tensors.functions_linalg import matmul, matrix_power
+from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
@@ -67,7 +67,9 @@ def matrix_norm(
     """The norm of each matrix: fro, nuc, 1, -1, 2, -2, inf, -inf."""
     _need_float("linalg.matrix_norm", A)
     if A.dim() < 2:
-        raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+        raise RuntimeError(
+            "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
+        )
     A = _cast(A, dtype)  # noqa: N806
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
@@ -182,7 +184,11 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 
 def lstsq(
-    A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None  # noqa: N803
+    A: Tensor,
+    B: Tensor,
+    rcond: Any = None,
+    *,
+    driver: str | None = None,  # noqa: N803
 ) -> Any:
     """X that makes |A X - B| least, the squared residuals, the rank, the singular values."""
     _need_matrix("lstsq", A)
@@ -215,7 +221,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     """The product of matrices in the cheapest order; the ends may be vectors."""
     items = list(tensors)
     if len(items) < 2:
-        raise RuntimeError("multi_dot(): expected at least 2 tensors but got " f"{len(items)}")
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(items)}")
     first, last = items[0].dim() == 1, items[-1].dim() == 1
     if first:
         items[0] = unsqueeze(items[0], 0)
@@ -363,9 +369,11 @@ LINALG: dict[str, Callable] = {
     **{
         name: globals()[name]
         for name in """matrix_norm norm cond matrix_rank pinv lstsq multi_dot tensorinv tensorsolve
-        vander vecdot matrix_exp householder_product matrix_power""".split()
+        vander vecdot matrix_exp householder_product""".split()
     },
 }  # fmt: skip
+
+
 def old_norm(
     input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False,
     out: Tensor | None = None, dtype: DType | None = None,

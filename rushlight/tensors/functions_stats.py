@@ -129,9 +129,7 @@ def _median(skip: bool, pair: type) -> Callable:
         if not size:
             if dim is None:
                 return _finish(full((), math.nan, dtype=input._dtype), out)
-            raise IndexError(
-                f"median(): Expected reduction dim {axis} to have non-zero size."
-            )
+            raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
         order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
         missing = apply(ops.isnan, (flat.detach(),))
         count = sum_(~missing, axis, True)
@@ -149,7 +147,9 @@ def _median(skip: bool, pair: type) -> Callable:
         return pair((values, at))
 
     function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
-    function.__doc__ = "The lower median" + (", NaN left out." if skip else "; NaN if there is one.")
+    function.__doc__ = "The lower median" + (
+        ", NaN left out." if skip else "; NaN if there is one."
+    )
     return function
 
 
@@ -358,13 +358,17 @@ def isin(
     return _finish(~found if invert else found, out)
 
 
-def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
+def renorm(
+    input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
+) -> Tensor:
     """Each slice along dim scaled down to norm maxnorm where it is larger."""
     dim = wrap_dim(dim, input.dim())
     if input.dim() < 2:
         raise RuntimeError("renorm: input needs at least 2 dimensions, got "
                            f"{input.dim()} dimensions")  # fmt: skip
-    size = apply(ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True))
+    size = apply(
+        ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True)
+    )
     return _finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
 
 
@@ -384,9 +388,7 @@ def index_reduce(
     at = wrap_dim(dim, input.dim())
     shape = [-1 if d == at else 1 for d in range(input.dim())]
     wide = expand(reshape(index.to(int64), shape), source._shape)
-    return _finish(
-        scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out
-    )
+    return _finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:

@@ -19,8 +19,9 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
 
-import rushlight  # noqa: E402
 from cases import differs, find, run  # noqa: E402
+
+import rushlight  # noqa: E402
 
 TABLE = Path(__file__).with_name("results.tsv")
 LIMIT = 120
@@ -64,11 +65,15 @@ def _try(case: dict, grad: bool) -> str:
     if len(got) != len(want):
         return f"{len(got)} results, want {len(want)}"
     pairs = zip(got, want, strict=True)
-    return next(filter(None, (differs(a, b, case["loose"], 5 if grad else 1) for a, b in pairs)), "")
+    return next(
+        filter(None, (differs(a, b, case["loose"], 5 if grad else 1) for a, b in pairs)), ""
+    )
 
 
 def read_table() -> dict[Key, tuple[str, str]]:
-    rows = [line.split("\t") for line in TABLE.read_text().splitlines()[1:]] if TABLE.exists() else []
+    rows = (
+        [line.split("\t") for line in TABLE.read_text().splitlines()[1:]] if TABLE.exists() else []
+    )
     return {(r[0], r[1], r[2]): (r[3], r[4]) for r in rows}
 
 
