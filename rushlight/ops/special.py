@@ -154,8 +154,8 @@ def _special(name: str, doc: str, rule: Callable, reference: Callable, grad: Any
 i0e = _special("i0e", "exp(-|x|) I0(x).", scaled_i0, _signed(lambda x: tables.scaled_i(0, x), False),
                lambda g, x, out: (g * (i1e(x) - sign(x) * out),))  # fmt: skip
 i1e = _special("i1e", "exp(-|x|) I1(x).", scaled_i1, _signed(lambda x: tables.scaled_i(1, x), True),
-               lambda g, x, out: (g * (i0e(x) - out * (sign(x) + _inverse(x))
-                                       - where(eq(x, 0.0), 0.5, 0.0)),))  # fmt: skip
+               lambda g, x, out: (g * where(eq(x, 0.0), 0.5, i0e(x) - out * (sign(x) + _inverse(x))),),
+)  # fmt: skip
 i0 = _special("i0", "The modified Bessel function I0.", lambda x: scaled_i0(x) * exp(abs_(x)),
               _signed(lambda x: tables.scaled_i(0, x) * math.exp(x), False),
               lambda g, x: (g * i1(x),), torch=torch_names("i0"))  # fmt: skip
@@ -184,7 +184,7 @@ scaled_k1 = _special("scaled_modified_bessel_k1", "exp(x) K1(x).", _scaled_k(1),
 erfcx = _special("erfcx", "exp(x^2) erfc(x).", erfcx_rule, lambda x: tables.scaled_erfc(x)
                  if x >= 0 else 2 * math.exp(x * x) - tables.scaled_erfc(-x),
                  lambda g, x, out: (g * (x * out * 2.0 - 1.1283791670955126),),
-                 low=-2.5, high=30)  # fmt: skip
+                 low=-2.5, high=4)  # fmt: skip
 airy_ai = _special("airy_ai", "Airy's function Ai.", airy_rule, tables.airy_ai, low=-14, high=6)
 
 
