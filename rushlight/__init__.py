@@ -14,20 +14,26 @@ import importlib
 from typing import Any
 
 from rushlight import autograd
+from rushlight.base.errors import MissingNameError
 from rushlight.tensors.namespace import TABLE as _TABLE
 
 __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
-    "nn optim utils attention losses distributed export profiler testing func linalg special fft "
-    "random cuda backends compiler serialization amp distributions accelerator masked signal functional".split()
+    "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
+    "accelerator jit testing version special masked signal functional".split()
+)
+_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
+_NOT_YET = frozenset(
+    "distributed export profiler func fft distributions kernel sparse onnx".split()
 )
 _DEFERRED = {
+    "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
+    "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "typename": "rushlight.utils",
-    "kernel": "rushlight.kernels",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
@@ -36,7 +42,9 @@ _DEFERRED = {
 }
 
 globals().update(_TABLE)
-__all__ = ["autograd", *_TABLE]
+# The packages of the machinery can be reached too, but are not names to star-import.
+_NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
+__all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
 def __getattr__(name: str) -> Any:
@@ -44,6 +52,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
+    elif name in _NOT_YET:
+        raise MissingNameError(f"rushlight.{name} is not there yet")
     else:
         raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
     globals()[name] = value

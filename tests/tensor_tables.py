@@ -1,7 +1,7 @@
 """Expressions on tensors that the parity tests and the stored golden texts share.
 
-Each is one line of statements divided by `;`; the last one is the value. `torch` is the module under
-test.
+Each is one line of statements divided by `;`; the last one is the value. `torch` is the module
+under test.
 """
 
 from __future__ import annotations

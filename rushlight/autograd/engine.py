@@ -99,6 +99,7 @@ class _Run:
         outputs = fn.apply(grads, self.create_graph)
         if not self.retain:
             fn.release()
+            fn.spent = True
         for hook in list((fn.post_hooks or {}).values()):
             changed = hook(tuple(outputs), tuple(grads))
             if changed is not None:

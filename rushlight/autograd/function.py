@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,8 +21,13 @@ class FunctionCtx:
         self._dirty: tuple = ()
         self._non_differentiable: tuple = ()
         self._materialize = True
-        self._fn: FunctionFn | None = None
+        # Weak: the tape entry holds the context, and a cycle would keep tensors after backward.
+        self._fn_ref: Any = None
         self.needs_input_grad: tuple[bool, ...] = ()
+
+    @property
+    def _fn(self) -> FunctionFn | None:
+        return self._fn_ref() if self._fn_ref is not None else None
 
     def save_for_backward(self, *tensors: Any) -> None:
         self._to_save = tensors
@@ -207,7 +213,8 @@ def _record(cls: type, ctx: FunctionCtx, args: tuple, edges: list, output: Any) 
             )
         results.append(TENSORS.attach(tensor, fn, number))
     fn.save(ctx._to_save, results)
-    ctx._fn = fn
+    ctx._to_save = (None,) * len(ctx._to_save)  # the tape entry holds them from here on
+    ctx._fn_ref = weakref.ref(fn)
     return tuple(results) if many else results[0]
 
 

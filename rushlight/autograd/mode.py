@@ -34,6 +34,8 @@ def is_inference_mode_enabled() -> bool:
 class _Mode:
     """A context manager that is also a decorator (a new instance per call, so it nests)."""
 
+    _before: tuple[bool, bool]
+
     def __call__(self, function: Callable) -> Callable:
         if inspect.isclass(function):
             return function

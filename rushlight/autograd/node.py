@@ -40,7 +40,7 @@ class GradFn:
 
     __slots__ = (
         "edges", "sequence", "likes", "label", "hooks", "retains", "pre_hooks", "post_hooks",
-        "metadata_", "__weakref__",
+        "metadata_", "spent", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str = "") -> None:
@@ -53,6 +53,7 @@ class GradFn:
         self.pre_hooks: dict | None = None
         self.post_hooks: dict | None = None
         self.metadata_: dict | None = None
+        self.spent = False  # a backward without retain_graph went through it
 
     def name(self) -> str:
         return self.label or type(self).__name__
@@ -89,6 +90,15 @@ class GradFn:
 
     def release(self) -> None:
         """Let go of what was saved (after a backward without retain_graph)."""
+
+
+class SpentFn(GradFn):
+    """Of a value whose backward has run in a replayed call: there is nothing to go through."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
+        raise RuntimeError(SECOND_TIME)
 
 
 class RemovableHandle:
@@ -133,6 +143,7 @@ class Saved:
             raise RuntimeError(self._modified())
         if self.unpack is not None:
             return TENSORS.value(self.unpack(self.packed))
+        assert self.holder is not None  # kept unless hooks packed the value
         return self.holder.node
 
     def _modified(self) -> str:

@@ -1,10 +1,19 @@
-"""The registry of backends: names here, code loaded when asked for. One line per backend."""
+"""The registry of backends: names here, code loaded when asked for. One line per backend.
+
+The same module is torch.backends, so the switches of PyTorch scripts are here too (flags.py).
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 
+from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 from rushlight.compiler.target import Backend
+
+__all__ = [
+    "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps", "openmp",
+    "opt_einsum",
+]  # fmt: skip
 
 # Name -> module that holds BACKEND. In the order they are preferred.
 _MODULES = {

@@ -61,7 +61,7 @@ _BY_NAME: dict[str, DType] = {}
 
 
 def _declare(name: str, kind: str, np_type: object, priority: int, compute: str = "") -> DType:
-    np_dtype = np.dtype(np_type)
+    np_dtype = np.dtype(np_type)  # type: ignore[call-overload]
     record = DType(name, kind, np_dtype.itemsize, np_dtype, priority, compute)
     _BY_NAME[name] = record
     return record
@@ -92,10 +92,11 @@ def find_dtype(name: str) -> DType:
 
 def dtype_of_numpy(np_dtype: object) -> DType:
     """The dtype with the layout of a numpy dtype; TypeError (PyTorch's text) if there is none."""
-    found = _BY_NP.get(np.dtype(np_dtype))  # type: ignore[arg-type]
+    given = np.dtype(np_dtype)  # type: ignore[call-overload]
+    found = _BY_NP.get(given)
     if found is None:
         raise TypeError(
-            f"can't convert np.ndarray of type {np.dtype(np_dtype)}. The only supported types are: "
+            f"can't convert np.ndarray of type {given}. The only supported types are: "
             "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
             "and bool."
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-
 _PACKAGE = str(Path(__file__).parent.parent)
 
 
@@ -56,11 +55,21 @@ class OutOfMemoryError(RushlightError, RuntimeError):
 
 
 class IndexOutOfRangeError(RushlightError, IndexError):
-    """An index value, found while computing, lies outside the dimension it indexes."""
+    """An index value, found while computing, lies outside the dimension it indexes.
+
+    site: the number of the check in its program (0: not known). seen: what is known of the value.
+    """
+
+    site: int = 0
+    seen: str = ""
 
 
 class NotSupportedError(RushlightError, NotImplementedError):
     """The call is right but a piece of it is not there; the message names the piece."""
+
+
+class MissingNameError(NotSupportedError, AttributeError):
+    """A public name of PyTorch that is not there yet. `hasattr` answers no, as it should."""
 
 
 class ShapeError(RushlightError, RuntimeError):

@@ -6,7 +6,7 @@ Always true: a pass gives a new state, in which it replaced fields; the old one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,6 +46,7 @@ class Graph:
     site_text  what to say when an index check of this node fails
     lines_of   user lines that recorded a node, as "file:line"
     numbers    typical values of the scalar inputs, by slot, for people and checks
+    place      node -> its position in every recording of this program
     """
 
     inputs: tuple[Node, ...]
@@ -56,6 +57,7 @@ class Graph:
     site_text: Callable[[Node], str]
     lines_of: Callable[[Node], tuple[str, ...]] = no_lines
     numbers: tuple[Any, ...] | None = None
+    place: Mapping[Node, int] = field(default_factory=dict)
 
 
 class Sites:

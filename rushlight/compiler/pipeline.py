@@ -17,6 +17,7 @@ from rushlight.compiler.fuse.group import group_points
 from rushlight.compiler.fuse.materialize import choose_points
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
+from rushlight.compiler.graph.unroll_reductions import unroll_reductions
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.plan import HostStep, Step, assemble
@@ -50,6 +51,13 @@ def _decompose(state: Compilation) -> Compilation:
 def _transpose_dots(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
     roots = transpose_dots(state.roots, came_from)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    return replace(state, roots=roots, came_from=traced | state.came_from)
+
+
+def _unroll_reductions(state: Compilation) -> Compilation:
+    came_from: dict[Node, Node] = {}
+    roots = unroll_reductions(state.roots, came_from)
     traced = {new: state.recorded(old) for new, old in came_from.items()}
     return replace(state, roots=roots, came_from=traced | state.came_from)
 
@@ -118,6 +126,7 @@ def _assemble(state: Compilation) -> Compilation:
     plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
     plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 
 
@@ -144,6 +153,8 @@ PASSES: tuple[Pass[Compilation], ...] = (
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
     # a product that is read transposed is computed transposed
     Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
+    # a reduction of a few elements is written out
+    Pass("unroll_reductions", _unroll_reductions, "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used

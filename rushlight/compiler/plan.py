@@ -6,12 +6,16 @@ the steps of one level of the dependence graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
+from rushlight.compiler.tile.ir import ScatterGrid
 from rushlight.compiler.tile.kernel import Kernel
+from rushlight.compiler.tile.transform import grid_roots
+from rushlight.ir import scalar
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, substitute
 
@@ -72,6 +76,13 @@ def assemble(
         sites,
     )
     plan.meta["reuse"] = reuse
+    # Inputs that a kernel of its own updates in place, whatever is checked later.
+    plan.meta["updated"] = tuple(
+        table.number[source]
+        for step in steps
+        if isinstance(step, Kernel)
+        for _, source in step.inplace
+    )
     plan.meta["lifetimes"] = _lifetimes(regions, reads, writes)
     return plan
 
@@ -162,18 +173,20 @@ def _take_over(
     """result number -> input number whose memory it gets.
 
     Forced by a kernel that updates in place; otherwise when the result's kernel is the last reader
-    of a donated input, reads it only at the element it writes, and nobody else in its region reads
-    it.
+    of a donated input, reads it only at the element it writes, nobody else in its region reads it,
+    and no index is checked in that region or later: a run that fails must not have changed it.
     """
     region_of = {step: r for r, region in enumerate(regions) for step in region}
-    taken: dict[int, int] = {}
-    for step in steps:
-        if isinstance(step, Kernel):
-            for result, source in step.inplace:
-                taken[table.number[result]] = table.number[source]
+    last_check = max((region_of[i] for i, s in enumerate(steps) if _checks_index(s)), default=-1)
+    taken = {
+        table.number[result]: table.number[source]
+        for step in steps
+        if isinstance(step, Kernel)
+        for result, source in step.inplace
+    }
     results = {table.number[root]: root for root in roots}
     for number, step in enumerate(steps):
-        if not isinstance(step, Kernel) or step.group.kind != "map" or step.inplace:
+        if region_of[number] <= last_check or not _may_take(step):
             continue
         for result in (n for n in step.nodes if n is not None and table.number[n] in results):
             if table.number[result] in taken:
@@ -181,22 +194,43 @@ def _take_over(
             for source in step.nodes:
                 if source not in donated or table.number[source] in taken.values():
                     continue
-                if (source.numel(), source.dtype.itemsize) != (
-                    result.numel(),
-                    result.dtype.itemsize,
-                ) or not step.reads_own_element(source, result):
+                if not _fits_in_place(step, source, result):
                     continue
-                later = [
-                    other
-                    for other, read in enumerate(reads)
-                    if table.number[source] in read
-                    and other != number
-                    and region_of[other] >= region_of[number]
-                ]
-                if not later:
+                if _is_last_reader(number, table.number[source], reads, region_of):
                     taken[table.number[result]] = table.number[source]
                     break
     return taken
+
+
+def _may_take(step: Step) -> TypeGuard[Kernel]:
+    return isinstance(step, Kernel) and step.group.kind == "map" and not step.inplace
+
+
+def _is_last_reader(
+    step: int, buffer: int, reads: list[set[int]], region_of: Mapping[int, int]
+) -> bool:
+    """Nobody else reads the buffer in the region of the step or later."""
+    region = region_of[step]
+    return not any(
+        buffer in read and other != step and region_of[other] >= region
+        for other, read in enumerate(reads)
+    )
+
+
+def _fits_in_place(step: Kernel, source: Node, result: Node) -> bool:
+    """The result has the source's size, and each element needs only its own of the source."""
+    same_count = source.numel() == result.numel()
+    same_size = source.dtype.itemsize == result.dtype.itemsize
+    return same_count and same_size and step.reads_own_element(source, result)
+
+
+def _checks_index(step: Step) -> bool:
+    if isinstance(step, HostStep):
+        return False
+    if any(isinstance(grid, ScatterGrid) for grid in step.program.grids):
+        return True
+    roots = [root for grid in step.program.grids for root in grid_roots(grid)]
+    return any(e.op == "check_index" for e in scalar.topological(roots))
 
 
 def _lifetimes(

@@ -24,7 +24,7 @@ class Caps:
     """What a target can do, as data."""
 
     name: str
-    features: str = ""            # part of every cache key
+    features: str = ""  # part of every cache key
     vector_bytes: int = 16
     threads: int = 1
     stack_tile_bytes: int = 32 << 10
@@ -103,7 +103,9 @@ class Plan:
 
 
 class LoadedPlan(Protocol):
-    def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
+    def run(
+        self, pointers: Sequence[int] | np.ndarray, ints: np.ndarray, numbers: Sequence[Any]
+    ) -> int:
         """Run all regions. `pointers`: one address per Plan.buffers (temps included, placed by the
         engine's memory plan). `ints`: int64, one per Plan.variables. `numbers`: Python numbers.
         Returns the status word: 0, or the site number of a failed index check."""

@@ -1,18 +1,22 @@
 """Capturing a call: flush points are held back, so that all of it becomes one program.
 
-While a `Session` is open in a thread, a flush point there does nothing and a look (a value needed
-in the middle) is noted: such a call cannot be replayed.
+While a `Session` is open in a thread, a flush point there does nothing, and what cannot be
+repeated by a program (a value needed in the middle) is noted: such a call cannot be replayed.
+Always true while one is open: every value in memory that a tensor held at the start is a leaf of
+its own, so the graph says which tensor was read.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import Any
 
+from rushlight.base.dtypes import bool_
 from rushlight.base.errors import user_line
+from rushlight.compiler import CAPTURE
 from rushlight.engine.live import Ref, live_refs
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, buffer_node
+from rushlight.runtime.buffer import allocate
 
 
 class _Open(threading.local):
@@ -26,41 +30,57 @@ class Session:
     """One call being captured.
 
     held     value leaf at the start -> the Ref that held it
-    known    Refs alive at the start
+    known    every Ref alive at the start (kept alive) -> its leaf then
+    views    value of an argument that is a view, or foreign memory -> number of the argument
+    foreign  storage of foreign memory that an argument sees whole -> its value at the start
+    start    serial of the last node before the call
+    grads    id -> (tensor, its .grad before the call first looked at it or changed it)
+    draws    random generators that were used -> (seed, offset) before
+    private  leaves that may not be read by a replay (what a random state was)
     refusal  why the call cannot be replayed ("" while it can)
-    grads_written  id -> weak tensor whose .grad the call accumulated or set
-    grads_read     (weak tensor, holder of its .grad) where an existing gradient was added to
-    grad_guards    id -> (weak tensor, had a gradient), where that decides what the call does
     """
 
     def __init__(self) -> None:
+        self.views: dict[Node, int] = {}
+        self.versions: dict[Ref, int] = {}
+        self.start = 0
         self.held: dict[Node, Ref] = {}
-        self.known: weakref.WeakSet[Ref] = weakref.WeakSet()
+        self.known: dict[Ref, Node] = {}
         self.refusal = ""
-        self.grads_written: dict[int, weakref.ref] = {}
-        self.grads_read: list[tuple[weakref.ref, Ref]] = []
-        self.grad_guards: dict[int, tuple[weakref.ref, bool]] = {}
-        self._reset: set[int] = set()
+        self.grads: dict[int, tuple[Any, Any]] = {}
+        self.draws: dict[Any, tuple[int, int]] = {}
+        self.private: set[Node] = set()
+        self.token = object()
+        self.tracked: list[tuple[dict, str]] = []
+        self.predicates: list[tuple[Any, bool]] = []
+        self.foreign: dict[Any, Node] = {}
+        self._look_around()
 
-    def note_reset(self, tensor: Any) -> None:
-        """`tensor.grad` was set (to None, mostly) by the call."""
-        self._reset.add(id(tensor))
-        self.grads_written.setdefault(id(tensor), weakref.ref(tensor))
+    def note_grad(self, tensor: Any, grad: Any) -> None:
+        """`tensor.grad`, which is `grad` now, is about to be read or changed."""
+        self.grads.setdefault(id(tensor), (tensor, grad))
 
-    def note_accumulate(self, tensor: Any, holder: Ref | None) -> None:
-        """A gradient is about to be added to `tensor.grad`, which `holder` holds (None: none)."""
-        if id(tensor) in self.grads_written:
-            return
-        weak = self.grads_written[id(tensor)] = weakref.ref(tensor)
-        self.grad_guards[id(tensor)] = (weak, holder is not None)
-        if holder is not None:
-            self.grads_read.append((weak, holder))
+    def note_draw(self, generator: Any, seed: int, offset: int) -> None:
+        """A generator is about to be used or moved."""
+        self.draws.setdefault(generator, (seed, offset))
+
+    def _look_around(self) -> None:
+        refs = live_refs()
+        taken = {ref.node for ref in refs if ref.saved}
+        for ref in refs:
+            node = ref.node
+            if not ref.saved:
+                if node.leaf in ("const", "scalar"):
+                    node = settle(ref)
+                elif node.leaf == "buffer" and node in taken:
+                    ref.node = node = buffer_node(node.buffer, node.shape, node.dtype)
+                taken.add(node)
+                self.held[node] = ref
+            self.known[ref] = node
+            self.versions[ref] = getattr(ref, "version", 0)
 
     def __enter__(self) -> Session:
-        for ref in live_refs():
-            self.known.add(ref)
-            if ref.node.leaf == "buffer":
-                self.held.setdefault(ref.node, ref)
+        self.start = buffer_node(None, (), bool_).serial
         _OPEN.session = self
         return self
 
@@ -69,7 +89,29 @@ class Session:
 
     def refuse(self, reason: str) -> None:
         if not self.refusal:
-            self.refusal = f"{reason} ({user_line()})"
+            where = user_line()
+            self.refusal = f"{reason} ({where})" if where else reason
+
+
+def settle(ref: Ref) -> Node:
+    """Where a holder has a number: the same number in memory of its own."""
+    if ref.node.leaf in ("const", "scalar"):
+        ref.node = _in_memory(ref.node)
+    return ref.node
+
+
+def _in_memory(node: Node) -> Node:
+    """A number leaf as a leaf of its own that reads memory."""
+    buffer = allocate(node.dtype.itemsize)
+    buffer.view(node.dtype, ())[...] = node.attrs[0]
+    return buffer_node(buffer, (), node.dtype)
+
+
+def _is_open() -> bool:
+    return _OPEN.session is not None
+
+
+CAPTURE.is_open = _is_open  # type: ignore[method-assign]
 
 
 def open_session() -> Session | None:

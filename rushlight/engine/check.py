@@ -47,6 +47,7 @@ class Checker(Listener):
 
     def _graph(self, stage: Stage) -> None:
         assert stage.before is not None
+        assert stage.log.sample is not None
         given = stage.log.sample()
         before = _interpret(stage.before, stage.before.roots, given)
         after = _interpret(stage.state, stage.state.roots, given)
@@ -60,6 +61,7 @@ class Checker(Listener):
                 )
 
     def _tiles(self, stage: Stage) -> None:
+        assert stage.log.sample is not None
         given = stage.log.sample()
         state = stage.state
         kernels = [step for step in state.steps if not isinstance(step, HostStep)]

@@ -43,6 +43,7 @@ def index_error(
     except Exception:  # a second fault must not hide the first
         seen = ""
     error = IndexOutOfRangeError(text + (f": {seen}" if seen else ""))
+    error.site, error.seen = site, seen
     return error
 
 
@@ -61,7 +62,7 @@ def _find_value(
         return ""
     new = concretize(indices, sizes, numbers)
     held = {
-        new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)
+        new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)  # type: ignore[arg-type]
         for leaf, buffer in zip(leaves, inputs, strict=True)
         if leaf in new
     }

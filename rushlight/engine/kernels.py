@@ -12,14 +12,13 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-
 from rushlight.base.config import config
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
 from rushlight.runtime.cache import DiskCache
 
-MAX_IN_MEMORY = 4096
+MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
 _LOCK = threading.Lock()
 

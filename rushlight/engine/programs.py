@@ -29,6 +29,8 @@ from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr, evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
 
+MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
+
 
 @dataclass(eq=False)
 class Program:
@@ -96,7 +98,7 @@ class ProgramCache:
         backend_name = config.backend
         key = (recording.key, donated, backend_name, watch.program_family())
         with self._lock:
-            family = self._families.setdefault(key, _Family())
+            family = self._family(key)
             ints = np.array(recording.ints, np.int64)
             for program in family.programs:
                 values = program.template.match(ints)
@@ -107,12 +109,24 @@ class ProgramCache:
                 np.array(family.samples, np.int64).reshape(len(family.samples), -1),
                 offset_positions(recording),
             )
-            program = self._compile(recording, template, donated, backend_name, site_text)
+            try:
+                program = self._compile(recording, template, donated, backend_name, site_text)
+            except BaseException:
+                family.samples.pop()
+                raise
             # A program that fits more sizes replaces the symbolic ones before it.
             family.programs = [*family.programs[:1], program]
             values = template.match(ints)
             assert values is not None
             return program, values
+
+    def _family(self, key: tuple) -> _Family:
+        """The family of a structure, now the latest used; the least used is dropped when full."""
+        family = self._families.pop(key, None) or _Family()
+        self._families[key] = family
+        while len(self._families) > MAX_FAMILIES:
+            del self._families[next(iter(self._families))]
+        return family
 
     def forget(self, family: int) -> None:
         """Drop the programs of an explanation that is over."""
@@ -177,6 +191,7 @@ def _symbolic_graph(
         lambda node: site_text(origin.get(node, node)),
         lambda node: lines_of(origin.get(node, node)),
         recording.numbers,
+        {new[node]: i for i, node in enumerate(recording.order)},
     )
 
 

@@ -13,19 +13,37 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rushlight.base.errors import IndexOutOfRangeError
+from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
+from rushlight.engine.failures import has_failed, mark_failed, raise_failed
 from rushlight.engine.index_errors import index_error, site_text
+from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, ProgramCache
+from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
-LOCK = threading.RLock()
+LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
+
+
+class _Pending:
+    """How far recording is since the last flush (see bound.py, which sets these).
+
+    since  serial of the first node recorded after it; -1 while there is none
+    due    serial at which somebody should look whether too much waits
+    """
+
+    since = -1
+    due = -1
+
+
+PENDING = _Pending()
 
 
 def flush(extra: Sequence[Node] = ()) -> None:
@@ -38,17 +56,43 @@ def flush(extra: Sequence[Node] = ()) -> None:
         if not extra:
             return
         session.refuse("a value is needed in the middle of the call")
+    PENDING.since = PENDING.due = -1
     with LOCK:
+        raise_failed(extra)
         roots, kept = wanted(extra)
         if roots:
-            recording = record(roots)
-            donated = find_donated(recording, kept)
-            program, values = PROGRAMS.find(recording, donated, site_text)
-            inputs = [node.buffer for node in recording.inputs]
+            try:
+                _compute(roots, kept)
+            except IndexOutOfRangeError:
+                # Everything that does not need the wrong index is computed all the same.
+                if not any(map(has_failed, roots)):
+                    raise
+                flush(extra)
+                if not extra:
+                    raise
+            except Exception:
+                # What was looked at may not be what fails: out of memory, say, or our own fault.
+                if not extra or len(roots) == len(extra):
+                    raise
+                _compute(list(extra), None)
+
+
+def _compute(roots: list[Node], kept: set[Node] | None) -> None:
+    """Run the program of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    recording = record(roots)
+    donated = frozenset() if kept is None else find_donated(recording, kept)
+    program, values = PROGRAMS.find(recording, donated, site_text)
+    inputs = [node.buffer for node in recording.inputs]
+    with Uninterrupted(bool(program.plan.meta["reuse"])):
+        try:
             buffers = run_program(program, values, inputs, recording.numbers)
+        except IndexOutOfRangeError as error:
+            mark_failed(recording, program.plan, error)
+            raise
+        finally:
             del inputs
-            for node, buffer in zip(recording.roots, buffers, strict=True):
-                node.become_leaf(buffer)
+        for node, buffer in zip(recording.roots, buffers, strict=True):
+            node.become_leaf(buffer)
 
 
 def read(node: Node) -> np.ndarray:
@@ -65,8 +109,10 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     survive: set[Node] = set()
     for ref in live_refs():
         node = ref.node
-        if node.leaf == "buffer":
+        if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
+        elif has_failed(node):
+            pass
         elif ref.saved:
             saved.append(node)
         else:
@@ -118,12 +164,25 @@ def run_program(
     for number, nbytes in enumerate(layout.result_bytes, first_result):
         source = reuse.get(number)
         results.append(allocate(nbytes) if source is None else inputs[source])
-    arena = allocate(layout.arena_bytes)
+    launch(program, values, layout, inputs, results, numbers)
+    return results
+
+
+def launch(
+    program: Program, values: np.ndarray, layout: Layout, inputs: Sequence[Buffer],
+    results: Sequence[Buffer], numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run into these results; where a result takes an input's memory, it is that input."""
+    reuse = program.plan.meta["reuse"]
+    first_result = len(inputs)
     pointers = np.empty(len(program.plan.buffers), np.int64)
-    pointers[:first_result] = [buffer.address for buffer in inputs]
     count = first_result + len(results)
-    pointers[first_result:count] = [buffer.address for buffer in results]
-    pointers[count:] = layout.temp_offsets + arena.address
+    pointers[:count] = [buffer.address for buffer in (*inputs, *results)]
+    if layout.arena_bytes:
+        arena = allocate(layout.arena_bytes)
+        pointers[count:] = layout.temp_offsets + arena.address
+    else:
+        pointers[count:] = 0
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address
@@ -134,4 +193,3 @@ def run_program(
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         raise index_error(program.plan, status, sizes, inputs, numbers)
-    return results

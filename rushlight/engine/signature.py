@@ -34,7 +34,7 @@ _KINDS: dict[OpDef, tuple[str, ...]] = {}
 
 
 def attr_kinds(op: OpDef) -> tuple[str, ...]:
-    """"size", "sizes", "offset", "offsets" or "" for each attribute of the op's nodes."""
+    """ "size", "sizes", "offset", "offsets" or "" for each attribute of the op's nodes."""
     kinds = _KINDS.get(op)
     if kinds is None:
         named = ("size", "sizes", "offset", "offsets")
@@ -82,7 +82,12 @@ def record(roots: Sequence[Node]) -> Recording:
             )
     key.append(tuple(position[root] for root in roots))
     return Recording(
-        tuple(key), tuple(ints), tuple(numbers), tuple(inputs), tuple(scalars), tuple(roots),
+        tuple(key),
+        tuple(ints),
+        tuple(numbers),
+        tuple(inputs),
+        tuple(scalars),
+        tuple(roots),
         tuple(order),
     )
 

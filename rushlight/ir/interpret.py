@@ -16,9 +16,7 @@ from rushlight.ir.node import Node, topological
 LOW_PRECISION = ("bfloat16", "float16")
 
 
-def interpret(
-    roots: Sequence[Node], read: Callable[[Node], np.ndarray]
-) -> list[np.ndarray]:
+def interpret(roots: Sequence[Node], read: Callable[[Node], np.ndarray]) -> list[np.ndarray]:
     """Arrays of the roots. `read(leaf)` gives the array of a buffer leaf."""
     values: dict[Node, np.ndarray] = {}
     for node in topological(list(roots)):
@@ -49,7 +47,7 @@ def _apply(node: Node, values: dict[Node, np.ndarray]) -> np.ndarray:
         result = np.asarray(record.reference(*positional, **attrs))
     if result.shape != node.shape:
         raise AssertionError(f"{record.name}: reference gives {result.shape}, rule {node.shape}")
-    return np.ascontiguousarray(result.astype(node.dtype.np, copy=False)).reshape(node.shape)
+    return np.ascontiguousarray(result.astype(node.dtype.np, copy=False)).reshape(result.shape)
 
 
 def _widen(array: np.ndarray) -> np.ndarray:

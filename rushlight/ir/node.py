@@ -21,10 +21,11 @@ import math
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.base.dtypes import DType
+from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, product
 
 if TYPE_CHECKING:
@@ -84,10 +85,23 @@ class Node:
             self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
             self.buffer = buffer
 
-    # Arithmetic operators are installed by `rushlight.ops` (this module names no op).
+    if TYPE_CHECKING:
+        # Installed by `rushlight.ops.operators`: this module names no op.
+        def __add__(self, other: Any) -> Node: ...
+        def __radd__(self, other: Any) -> Node: ...
+        def __sub__(self, other: Any) -> Node: ...
+        def __rsub__(self, other: Any) -> Node: ...
+        def __mul__(self, other: Any) -> Node: ...
+        def __rmul__(self, other: Any) -> Node: ...
+        def __truediv__(self, other: Any) -> Node: ...
+        def __rtruediv__(self, other: Any) -> Node: ...
+        def __pow__(self, other: Any) -> Node: ...
+        def __rpow__(self, other: Any) -> Node: ...
+        def __matmul__(self, other: Any) -> Node: ...
+        def __neg__(self) -> Node: ...
 
 
-_LOCK = threading.RLock()
+_LOCK = hold_over_fork(threading.RLock())
 _SERIAL = itertools.count()
 # Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
 # WeakValueDictionary does the same at four times the cost per node.)
@@ -185,7 +199,7 @@ def with_dtype(node: Node, dtype: DType) -> Node:
     return scalar_node(value, dtype, node.buffer)
 
 
-def topological(roots: list[Node] | tuple[Node, ...], stop: Callable[[Node], bool] | None = None) -> list[Node]:
+def topological(roots: Sequence[Node], stop: Callable[[Node], bool] | None = None) -> list[Node]:
     """Every node that the roots need, sources first, each once. Iterative (graphs are deep).
 
     `stop(node)` true: the node is listed but not entered.

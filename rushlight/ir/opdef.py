@@ -150,6 +150,8 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    saves       which of the values that `grad` names are really read, by the attributes (a
+                mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
     """
 
@@ -171,6 +173,7 @@ class OpDef:
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     check: Callable[[Call], None] | None = None
+    saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())

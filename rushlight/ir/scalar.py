@@ -25,8 +25,9 @@ import threading
 import weakref
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, float32, float64, int64
-from rushlight.ir.symint import Expr, Var
+from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.fork import hold_over_fork
+from rushlight.ir.symint import Expr, Var, variables
 
 BASIC = frozenset(
     "const param index load local acc add sub mul neg abs div idiv irem fma sqrt floor ceil trunc "
@@ -99,7 +100,7 @@ class E:
 
 _INTERNED: dict[tuple, weakref.ref[E]] = {}  # dead entries are misses, swept now and then
 _SWEEP_AT = 1 << 15
-_LOCK = threading.Lock()
+_LOCK = hold_over_fork(threading.Lock())
 
 
 def make(op: str, args: tuple[E, ...], dtype: DType, meta: Any = None) -> E:
@@ -244,7 +245,7 @@ def log(x: E) -> E:
     return math("log", x)
 
 
-def fma(a: E, b: E, c: E) -> E:
+def fma(a: E, b: E | float, c: E | float) -> E:
     """a * b + c with one rounding."""
     return make("fma", (a, _lift(b, a), _lift(c, a)), a.dtype)
 
@@ -282,7 +283,7 @@ def minimum(a: E, b: Any) -> E:
 
 
 def topological(roots: list[E] | tuple[E, ...]) -> list[E]:
-    """All expressions below the roots, arguments first. Enters payloads of value Vars in indices."""
+    """All expressions below the roots, arguments first. Enters value Vars in indices."""
     order: list[E] = []
     seen: set[E] = set()
     stack: list[tuple[E, bool]] = [(r, False) for r in reversed(roots)]
@@ -311,7 +312,7 @@ def children(node: E) -> tuple[E, ...]:
 def index_values(at: int | Expr) -> tuple[E, ...]:
     if not isinstance(at, Expr):
         return ()
-    return tuple([v.payload for v in _variables(at).values() if v.kind == "value"])  # type: ignore[misc]
+    return tuple([v.payload for v in variables(at).values() if v.kind == "value"])  # type: ignore[misc]
 
 
 def to_text(node: E) -> str:
@@ -328,9 +329,3 @@ def to_text(node: E) -> str:
     inner = ", ".join(to_text(a) for a in node.args)
     suffix = f":{node.dtype.name}" if node.op in ("cast", "bitcast") else ""
     return f"{node.op}({inner}){suffix}"
-
-
-from rushlight.ir.symint import variables as _variables  # noqa: E402
-
-__all__ = [name for name in dir() if not name.startswith("_")]
-FLOATS = (float32, float64)

@@ -323,7 +323,9 @@ def product(values: Iterable[int | Expr]) -> int | Expr:
     return result
 
 
-def _atom_bounds(op: str, a: int | Expr, b: int | Expr) -> tuple[int | Expr | None, int | Expr | None]:
+def _atom_bounds(
+    op: str, a: int | Expr, b: int | Expr
+) -> tuple[int | Expr | None, int | Expr | None]:
     if op == "mod":
         return 0, add(b, -1)
     if op == "floordiv":
@@ -352,8 +354,7 @@ def _find_upper(value: Expr) -> int | Expr | None:
         factors: list[int | Expr] = []
         for atom in monomial:
             bound = atom.hi if coef > 0 else atom.lo
-            is_size = isinstance(atom, VarAtom) and atom.var.kind == "size"
-            if is_size:
+            if isinstance(atom, VarAtom) and atom.var.kind == "size":
                 bound = atom.var
             elif bound is None or (atom.lo is None or not is_nonnegative(atom.lo)):
                 return None

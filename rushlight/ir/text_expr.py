@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from rushlight.ir import symint
 from rushlight.ir.symint import Atom, Expr, OpAtom, Var, VarAtom
@@ -63,7 +63,7 @@ class LineReader:
         self.tokens: list[str] = []
         self.scope: dict[str, Var] = {}
 
-    def fail(self, message: str) -> Any:
+    def fail(self, message: str) -> NoReturn:
         line = self.rows[self.row] if self.row < len(self.rows) else "end of text"
         raise ParseError(f"{message} in line {self.row + 1}: {line.strip()}")
 

@@ -1,5 +1,6 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, utils
 from rushlight.nn.activation import (
     GELU,
@@ -17,15 +18,22 @@ from rushlight.nn.activation import (
     Tanh,
     Tanhshrink,
 )
-from rushlight.nn.attention import MultiheadAttention
 from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d
 from rushlight.nn.containers import ModuleDict, ModuleList, Sequential
-from rushlight.nn.conv import Conv2d
+from rushlight.nn.conv import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from rushlight.nn.distance import CosineSimilarity, PairwiseDistance
 from rushlight.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
 from rushlight.nn.embedding import Embedding
 from rushlight.nn.flatten import Flatten, Unflatten
 from rushlight.nn.linear import Bilinear, Identity, Linear
+from rushlight.nn.linear_cross_entropy import LinearCrossEntropyLoss
 from rushlight.nn.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -38,6 +46,7 @@ from rushlight.nn.loss import (
     SmoothL1Loss,
 )
 from rushlight.nn.module import Module
+from rushlight.nn.multihead_attention import MultiheadAttention
 from rushlight.nn.normalization import GroupNorm, LayerNorm, RMSNorm
 from rushlight.nn.padding import ConstantPad2d, PixelShuffle, ZeroPad2d
 from rushlight.nn.parameter import Buffer, Parameter
@@ -71,7 +80,12 @@ __all__ = [
     "Buffer",
     "CELU",
     "ConstantPad2d",
+    "Conv1d",
     "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineSimilarity",
     "CrossEntropyLoss",
     "Dropout",
@@ -95,6 +109,8 @@ __all__ = [
     "LayerNorm",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LogSigmoid",
     "LogSoftmax",
     "MSELoss",

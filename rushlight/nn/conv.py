@@ -1,4 +1,4 @@
-"""Conv2d."""
+"""Convolutions and transposed convolutions over one, two and three dimensions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,28 @@ from rushlight.nn.module import Module
 from rushlight.nn.parameter import Parameter
 
 PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
-IntPair = int | tuple[int, int]
+Sizes = int | tuple[int, ...]
 
 
-def pair(value: Any) -> tuple[int, int]:
-    """Return (value, value) for a number."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+def sizes_of(value: Any, count: int) -> tuple[int, ...]:
+    """`count` equal numbers, or the given ones."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
-class Conv2d(Module):
-    """Two-dimensional convolution over (N, C, H, W) or (C, H, W).
+class _Conv(Module):
+    """What all convolutions share; a subclass says over how many dimensions, and which way."""
 
-    Example:
-        >>> Conv2d(3, 8, kernel_size=3, padding=1)(torch.zeros(1, 3, 5, 5)).shape
-        torch.Size([1, 8, 5, 5])
-    """
+    spatial = 2
+    transposed = False
 
     def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: IntPair,
-        stride: IntPair = 1,
-        padding: str | IntPair = 0,
-        dilation: IntPair = 1,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: str | Sizes = 0,
+        dilation: Sizes = 1,
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
@@ -43,18 +41,22 @@ class Conv2d(Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        check_arguments(in_channels, out_channels, pair(stride), padding, groups, padding_mode)
+        steps = sizes_of(stride, self.spatial)
+        check_arguments(in_channels, out_channels, steps, padding, groups, padding_mode)
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = pair(kernel_size)
-        self.stride = pair(stride)
-        self.padding = padding if isinstance(padding, str) else pair(padding)
-        self.dilation = pair(dilation)
+        self.kernel_size = sizes_of(kernel_size, self.spatial)
+        self.stride = steps
+        self.padding = padding if isinstance(padding, str) else sizes_of(padding, self.spatial)
+        self.dilation = sizes_of(dilation, self.spatial)
+        self.output_padding = (0,) * self.spatial
         self.groups = groups
         self.padding_mode = padding_mode
         options = {"device": device, "dtype": dtype}
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(torch.empty(shape, **options))
+        channels = (out_channels, in_channels // groups)
+        if self.transposed:
+            channels = (in_channels, out_channels // groups)
+        self.weight = Parameter(torch.empty((*channels, *self.kernel_size), **options))
         start = Parameter(torch.empty(out_channels, **options)) if bias else None
         self.register_parameter("bias", start)
         self.reset_parameters()
@@ -73,14 +75,15 @@ class Conv2d(Module):
         if self.padding_mode != "zeros":
             input = F.pad(input, self._pad_amounts(), mode=self.padding_mode)
             padding = 0
-        return F.conv2d(
+        convolve = getattr(F, f"conv{self.spatial}d")
+        return convolve(
             input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
         )
 
     def _pad_amounts(self) -> list[int]:
         """Return the amounts for `F.pad`: last dimension first, left then right."""
         amounts: list[int] = []
-        for dim in (1, 0):
+        for dim in reversed(range(self.spatial)):
             if self.padding == "valid":
                 amounts += [0, 0]
             elif self.padding == "same":
@@ -95,10 +98,13 @@ class Conv2d(Module):
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         )
-        if self.padding != (0, 0):
+        zeros, ones = (0,) * self.spatial, (1,) * self.spatial
+        if self.padding != zeros:
             text += f", padding={self.padding}"
-        if self.dilation != (1, 1):
+        if self.dilation != ones:
             text += f", dilation={self.dilation}"
+        if self.output_padding != zeros:
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
         if self.bias is None:
@@ -108,11 +114,120 @@ class Conv2d(Module):
         )
 
 
+class Conv1d(_Conv):
+    """One-dimensional convolution over (N, C, L) or (C, L).
+
+    Example:
+        >>> Conv1d(3, 8, kernel_size=3, padding=1)(torch.zeros(1, 3, 5)).shape
+        torch.Size([1, 8, 5])
+    """
+
+    spatial = 1
+
+
+class Conv2d(_Conv):
+    """Two-dimensional convolution over (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> Conv2d(3, 8, kernel_size=3, padding=1)(torch.zeros(1, 3, 5, 5)).shape
+        torch.Size([1, 8, 5, 5])
+    """
+
+
+class Conv3d(_Conv):
+    """Three-dimensional convolution over (N, C, D, H, W) or (C, D, H, W)."""
+
+    spatial = 3
+
+
+class _ConvTranspose(_Conv):
+    """The gradient of a convolution with respect to its input, as a layer."""
+
+    transposed = True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'Only "zeros" padding mode is supported for {self.__class__.__name__}'
+            )
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            padding_mode, device, dtype,
+        )  # fmt: skip
+        self.output_padding = sizes_of(output_padding, self.spatial)
+
+    def forward(
+        self, input: torch.Tensor, output_size: list[int] | None = None
+    ) -> torch.Tensor:
+        convolve = getattr(F, f"conv_transpose{self.spatial}d")
+        extra = self.output_padding
+        if output_size is not None:
+            extra = self._extra_for(input, output_size)
+        return convolve(
+            input, self.weight, self.bias, self.stride, self.padding, extra, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+    def _extra_for(self, input: torch.Tensor, output_size: list[int]) -> tuple[int, ...]:
+        """The output_padding that gives this size."""
+        wanted = list(output_size)[-self.spatial :]
+        have = input.shape[-self.spatial :]
+        least = [
+            (n - 1) * step - 2 * pad + gap * (kernel - 1) + 1
+            for n, step, pad, gap, kernel in zip(
+                have, self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+            )
+        ]
+        most = [low + step - 1 for low, step in zip(least, self.stride, strict=True)]
+        for size, low, high in zip(wanted, least, most, strict=True):
+            if not low <= size <= high:
+                raise ValueError(
+                    f"requested an output size of {wanted}, but valid sizes range from {least} to "
+                    f"{most} (for an input of {list(have)})"
+                )
+        return tuple(size - low for size, low in zip(wanted, least, strict=True))
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """One-dimensional transposed convolution over (N, C, L) or (C, L)."""
+
+    spatial = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """Two-dimensional transposed convolution over (N, C, H, W) or (C, H, W).
+
+    Example:
+        >>> ConvTranspose2d(8, 3, kernel_size=2, stride=2)(torch.zeros(1, 8, 5, 5)).shape
+        torch.Size([1, 3, 10, 10])
+    """
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """Three-dimensional transposed convolution over (N, C, D, H, W) or (C, D, H, W)."""
+
+    spatial = 3
+
+
 def check_arguments(
     in_channels: int,
     out_channels: int,
-    stride: tuple[int, int],
-    padding: str | IntPair,
+    stride: tuple[int, ...],
+    padding: str | Sizes,
     groups: int,
     padding_mode: str,
 ) -> None:

@@ -3,6 +3,7 @@
 The operations come from the core; the few below them are composed here of tensor operations.
 """
 
+from rushlight.losses import linear_cross_entropy
 from rushlight.nn.composed import (
     bilinear,
     celu,
@@ -145,6 +146,7 @@ __all__ = [
     "layer_norm",
     "leaky_relu",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",

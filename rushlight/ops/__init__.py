@@ -48,7 +48,13 @@ from rushlight.ops.meta import Meta  # noqa: F401
 # Names that Python uses get an underscore.
 RESERVED = frozenset("abs all any max min pow range round slice sum".split())
 
-for _name, _record in all_ops().items():
-    globals()[f"{_name}_" if _name in RESERVED else _name] = _record
+
+def public_name(op_name: str) -> str:
+    """The name of an op in this module."""
+    return f"{op_name}_" if op_name in RESERVED else op_name
+
+
+# Type checkers read the same names from __init__.pyi, which tools/make_ops_stub.py writes.
+globals().update({public_name(name): record for name, record in all_ops().items()})
 
 operators.install()

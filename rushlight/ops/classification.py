@@ -116,7 +116,8 @@ def cross_entropy_decompose(
         return _soft(off - partition, rows_of(target), weight, reduction, label_smoothing, shape)
     targets = Targets(target, weight, ignore_index, rows.dtype)
     nll = reshape(partition, (rows.shape[0],)) - targets.pick(off)
-    each = targets.weight * nll
+    # Not weight * nll: an ignored row may hold inf or NaN.
+    each = where(targets.counts, targets.weight * nll, 0.0)
     if label_smoothing:
         log_p = off - partition
         spread = reduce_sum(log_p if weight is None else log_p * weight, (1,))

@@ -25,7 +25,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     """The sum of products that the equation describes (PyTorch's rules, sublists left out)."""
     terms, output = parse(equation, [len(x.shape) for x in operands])
     sizes: dict[Letter, Any] = {}
-    values = []
+    values: list[tuple[Any, list[Letter]]] = []
     for term, x in zip(terms, operands, strict=True):
         x, letters = _diagonals(x, list(term))
         for letter, size in zip(letters, x.shape, strict=True):

@@ -156,6 +156,11 @@ def any_scatter_grad(
     return scatter_grad(g, x, src, indices, out, kind, meta)
 
 
+def scatter_saves(attrs: dict[str, Any]) -> tuple[str, ...]:
+    plain = attrs["kind"] in ("set", "sum")
+    return ("indices",) if plain else ("x", "src", "indices", "out")
+
+
 scatter_nd = op(
     name="scatter_nd",
     doc="x with src set, added, multiplied, maxed or minned in at the indices, in order.",
@@ -165,6 +170,7 @@ scatter_nd = op(
     kind="scatter",
     reference=scatter_reference,
     grad=any_scatter_grad,
+    saves=scatter_saves,
     check=check_scatter,
     samples=scatter_samples,
     error_samples=(

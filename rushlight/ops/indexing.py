@@ -65,7 +65,7 @@ def at_dim(x: Any, index: Any, dim: int) -> Any:
 
 
 def numpy_places(index: np.ndarray, dim: int) -> tuple:
-    grid = list(np.indices(index.shape))
+    grid: list[Any] = list(np.indices(index.shape))
     grid[dim] = index
     return tuple(grid)
 

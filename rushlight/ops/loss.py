@@ -102,18 +102,19 @@ def _pair_loss(
         by_input = each_g * slope(sub(input, target), *(like(v, input.dtype) for v in extra))
         return by_input, -by_input if meta.needs("target") else None
 
-    if value is None:
+    def plain(g: Any, input: Any, target: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002
+        return grads(g, input, target, [], reduction, meta)
 
-        def rule(g: Any, input: Any, target: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002
-            return grads(g, input, target, [], reduction, meta)
-    elif value.name == "beta":
+    # What a rule reads it says by the names of its parameters, so there is one for each name.
+    def beta_rule(g: Any, input: Any, target: Any, beta: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002, E501
+        return grads(g, input, target, [beta], reduction, meta)
 
-        def rule(g: Any, input: Any, target: Any, beta: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002, E501
-            return grads(g, input, target, [beta], reduction, meta)
-    else:
+    def delta_rule(
+        g: Any, input: Any, target: Any, delta: Any, reduction: str, meta: Meta
+    ) -> tuple:  # noqa: A002, E501
+        return grads(g, input, target, [delta], reduction, meta)
 
-        def rule(g: Any, input: Any, target: Any, delta: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002, E501
-            return grads(g, input, target, [delta], reduction, meta)
+    rule = plain if value is None else {"beta": beta_rule, "delta": delta_rule}[value.name]
 
     return composite(
         name, doc, (Arg("input"), Arg("target"), *values, REDUCTION), decompose, numpy_meaning,

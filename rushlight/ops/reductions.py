@@ -32,6 +32,7 @@ from rushlight.ops.rules import (
     is_static,
     operand_dtype,
     reduced_shape,
+    without_dims,
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
 from rushlight.ops.unary import STEP
@@ -252,18 +253,8 @@ count_nonzero = reduction(
     lambda input, dim: np.count_nonzero(input, axis=ref.axes(dim)),
     POSITION,
     (Arg("input"), Dims("dim", None)),
-    shape=lambda call: reduced_shape(_Plain(call)),
+    shape=lambda call: without_dims(call.src[0].shape, all_dims(call["dim"], call.src[0].ndim)),
     dtype=int64_dtype,
     compute_f32=False,
     samples=lambda rng: [Sample((array(rng, 3, 4),), {"dim": d}) for d in (None, 1)],
 )
-
-
-class _Plain:
-    """A call read as one without keepdim."""
-
-    def __init__(self, call: Call) -> None:
-        self.src, self.call = call.src, call
-
-    def __getitem__(self, name: str) -> Any:
-        return False if name == "keepdim" else self.call[name]

@@ -6,6 +6,7 @@ output (None: input size / output size), as PyTorch computes it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -238,8 +239,8 @@ def col2im_reference(x: np.ndarray, output_size: Any, kernel_size: Any, dilation
 def col2im_samples(rng: Rng) -> list[Sample]:
     found = []
     for case in PATCH_CASES:
-        columns = int(product(_counts((5, 4), case)))
-        x = array(rng, 2, 2 * int(product(case["kernel_size"])), columns)
+        columns = math.prod(_counts((5, 4), case))
+        x = array(rng, 2, 2 * math.prod(case["kernel_size"]), columns)
         found.append(Sample((x,), {"output_size": (5, 4), **case}))
     return found
 

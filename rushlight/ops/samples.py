@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,8 +33,9 @@ class ErrorSample:
     text: str
 
 
-Rng = np.random.Generator
-Samples = Callable[[Rng], list[Sample]]
+# As text: numpy loads its generators at the first use, and import must stay fast.
+Rng: TypeAlias = "np.random.Generator"
+Samples: TypeAlias = "Callable[[Rng], list[Sample]]"
 
 
 def array(rng: Rng, *shape: int, low: float = -2, high: float = 2) -> np.ndarray:

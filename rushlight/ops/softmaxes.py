@@ -9,9 +9,10 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Dim
+from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
-from rushlight.ops.binary import le
-from rushlight.ops.build import iota_along, keep, to_dtype
+from rushlight.ops.binary import eq, le, logical_and, ne
+from rushlight.ops.build import iota_along, keep, pad_dim, slice_dim, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
@@ -22,7 +23,7 @@ from rushlight.ops.reduce import (
     scan_sum,
 )
 from rushlight.ops.reductions import whole_sum_dtype
-from rushlight.ops.rules import float_dtype, operand_shape
+from rushlight.ops.rules import float_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
@@ -56,15 +57,19 @@ def over_last(x: Any, dim: int, reduce: Callable) -> Any:
     return keep(reduce(x, (dim,)), x.shape, (dim,))
 
 
+def _is_empty(x: Any, dim: int) -> bool:
+    return is_static(x.shape[dim]) and x.shape[dim] == 0
+
+
 def softmax_rule(x: Any, dim: int) -> Any:
-    if 0 in x.shape:
+    if _is_empty(x, dim):
         return x
     e = exp(x - over_last(x, dim, reduce_max))
     return e / over_last(e, dim, reduce_sum)
 
 
 def log_softmax_rule(x: Any, dim: int) -> Any:
-    if 0 in x.shape:
+    if _is_empty(x, dim):
         return x
     off = x - over_last(x, dim, reduce_max)
     return off - log(over_last(exp(off), dim, reduce_sum))
@@ -123,17 +128,42 @@ def _numpy_along(function: Callable) -> Callable:
     return lambda input, dim: function(input, axis=dim) if input.ndim else input  # noqa: A002
 
 
+CHUNK = 512
+
+
+def running_sum(x: Any, dim: int) -> Any:
+    """Running sums in chunks, each continued from the sum of all chunks before it.
+
+    A plain chain of float adds loses digits with its length; this loses them with its root. The
+    first chunk is never added to, so a short sum has the same bits whatever the size.
+    """
+    size, lead, trail = x.shape[dim], x.shape[:dim], x.shape[dim + 1 :]
+    if x.dtype.is_integral or (is_static(size) and size <= CHUNK):
+        return scan_sum(x, dim)
+    count = ceildiv(size, CHUNK)
+    padded = pad_dim(x, x.ndim, dim, 0, count * CHUNK - size, 0.0, x.dtype)
+    inner = scan_sum(reshape(padded, (*lead, count, CHUNK, *trail)), dim + 1)
+    totals = slice_dim(inner, inner.shape, dim + 1, CHUNK - 1, 1)
+    sums = scan_sum(reshape(totals, (*lead, count, *trail)), dim)
+    one_later = pad_dim(sums, sums.ndim, dim, 1, 0, 0.0, x.dtype)
+    before = slice_dim(one_later, one_later.shape, dim, 0, count)
+    before = reshape(before, (*lead, count, 1, *trail))
+    first = eq(iota_along(inner.ndim, dim, count), 0)
+    total = where(first, inner, inner + before)
+    return slice_dim(reshape(total, padded.shape), padded.shape, dim, 0, size)
+
+
 def cumsum_grad(g: Any, dim: int, meta: Meta) -> tuple:
     if not meta.shape("input"):
         return (g,)
-    return (flip(scan_sum(flip(g, (dim,)), dim), (dim,)),)
+    return (flip(running_sum(flip(g, (dim,)), dim), (dim,)),)
 
 
 cumsum = composite(
     "cumsum",
     "Running sums along dim; whole numbers become int64.",
     INPUTS,
-    _whole(scan_sum),
+    _whole(running_sum),
     _numpy_along(np.cumsum),
     cumsum_grad,
     shape=operand_shape,
@@ -167,12 +197,29 @@ def logcumsumexp_rule(x: Any, dim: int) -> Any:
     return permute(result, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
 
 
+def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tuple:  # noqa: A002
+    """Element i has the share exp(x_i - out_j) in each later result j; of nothing, no share."""
+    if not meta.shape("input"):
+        return (g,)
+    ndim, size = meta.ndim("input"), meta.shape("input")[dim]
+    order = (*(i for i in range(ndim) if i != dim), dim)
+    x, y, by = (permute(v, order) for v in (input, out, g))
+    lead = tuple(meta.shape("input")[i] for i in order[:-1])
+    later = le(iota_along(2, 1, size), iota_along(2, 0, size))
+    some = logical_and(later, ne(reshape(y, (*lead, size, 1)), float("-inf")))
+    gap = reshape(x, (*lead, 1, size)) - reshape(y, (*lead, size, 1))
+    share = where(some, exp(where(some, gap, 0.0)), 0.0)
+    total = reduce_sum(reshape(by, (*lead, size, 1)) * share, (ndim - 1,))
+    return (permute(total, (*range(dim), ndim - 1, *range(dim, ndim - 1))),)
+
+
 logcumsumexp = composite(
     "logcumsumexp",
     "log of the running sums of exponentials along dim.",
     INPUTS,
     at_least_1d(logcumsumexp_rule),
     _numpy_along(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    logcumsumexp_grad,
     shape=operand_shape,
     dtype=float_dtype,
     torch=("torch.logcumsumexp", "Tensor.logcumsumexp"),

@@ -110,6 +110,8 @@ std = reduction("std", "The square root of var.",
 def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A002
     if input.ndim == 0:
         return input
+    if any(is_static(input.shape[d]) and input.shape[d] == 0 for d in all_dims(dim, input.ndim)):
+        return log(over(input, dim, keepdim, reduce_sum))  # of nothing: log 0
     top = over(input, dim, True, reduce_max)
     top = where(isfinite(top), top, 0.0)
     total = log(over(exp(input - top), dim, True, reduce_sum)) + top
@@ -155,7 +157,7 @@ def norm_decompose(
     return over(size ** float(p), dim, keepdim, reduce_sum) ** (1.0 / p)
 
 
-def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> np.ndarray:  # noqa: A002
+def norm_reference(input: np.ndarray, p: float, dim: Any, keepdim: bool) -> Any:  # noqa: A002
     size, axis = np.abs(input), ref.axes(dim)
     if p == math.inf or p == -math.inf:
         return (np.max if p > 0 else np.min)(size, axis=axis, keepdims=keepdim)

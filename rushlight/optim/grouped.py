@@ -34,7 +34,7 @@ class GroupedOptimizer(Optimizer):
                 params = [param for param in group["params"] if param.grad is not None]
                 if params:
                     self._start_states(params, group)
-                    self._update(params, group)
+                    self._update(params, read_again(group))
         return loss
 
     def _update(self, params: list[torch.Tensor], group: Group) -> None:
@@ -93,6 +93,11 @@ class GroupedOptimizer(Optimizer):
                 computed[key] = compute(step.to(torch.float64) if is_double else step)
             out.append(computed[key])
         return out
+
+
+def read_again(group: Group) -> Group:
+    """The options as `_update` reads them: a replayed step takes the rate of its time."""
+    return torch.replayed_settings(group) if hasattr(torch, "replayed_settings") else group
 
 
 def is_zero(value: Any) -> bool:

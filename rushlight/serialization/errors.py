@@ -8,4 +8,4 @@ class CorruptFileError(RuntimeError):
 
 
 class UnsupportedObjectError(TypeError):
-    """Something that this format does not hold, or a dtype in a file that Rushlight does not have."""
+    """Something that this format does not hold, or a dtype that Rushlight does not have."""

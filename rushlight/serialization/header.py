@@ -55,8 +55,12 @@ def crc_text(data: Any) -> str:
 
 
 def build_header(entries: list[Entry], metadata: dict[str, str]) -> bytes:
-    """Return the header bytes, padded with spaces and with a checksum of themselves."""
-    table: dict[str, Any] = {METADATA: {CRC_HEADER: NO_CRC, **metadata}}
+    """Return the header bytes, padded with spaces and with a checksum of themselves.
+
+    Without checksums of tensors in the metadata there is none of the header either.
+    """
+    own = {CRC_HEADER: NO_CRC} if CRC_TENSORS in metadata else {}
+    table: dict[str, Any] = {METADATA: {**own, **metadata}} if own or metadata else {}
     for entry in entries:
         table[entry.name] = {
             "dtype": entry.dtype_name,
@@ -70,6 +74,8 @@ def build_header(entries: list[Entry], metadata: dict[str, str]) -> bytes:
             f"the header would have {len(header)} bytes, more than the {MAX_HEADER_BYTES} of "
             "the format"
         )
+    if not own:
+        return header
     mark = CRC_HEADER_MARK
     return header.replace(mark + NO_CRC.encode(), mark + crc_text(header).encode(), 1)
 

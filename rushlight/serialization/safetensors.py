@@ -14,6 +14,7 @@ import json
 import mmap as memory_map
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO
 
 import rushlight as torch
@@ -58,12 +59,20 @@ def lay_out(tensors: Mapping[str, torch.Tensor]) -> list[Entry]:
 
 
 def write_tensors(
-    file: BinaryIO, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
+    file: BinaryIO,
+    tensors: Mapping[str, torch.Tensor],
+    metadata: Mapping[str, str],
+    is_checked: bool = True,
 ) -> None:
-    """Write a whole file. Each tensor is turned into bytes twice, never all at once in memory."""
+    """Write a whole file. Each tensor is turned into bytes twice, never all at once in memory.
+
+    `is_checked` False: no checksums; the file is what the safetensors package writes.
+    """
     entries = lay_out(tensors)
-    checksums = {entry.name: crc_text(tensor_to_bytes(tensors[entry.name])) for entry in entries}
-    own = {CRC_TENSORS: json.dumps(checksums, separators=(",", ":"))}
+    own = {}
+    if is_checked:
+        sums = {entry.name: crc_text(tensor_to_bytes(tensors[entry.name])) for entry in entries}
+        own = {CRC_TENSORS: json.dumps(sums, separators=(",", ":"))}
     header = build_header(entries, {**metadata, **own})
     file.write(len(header).to_bytes(LENGTH_BYTES, "little"))
     file.write(header)
@@ -125,12 +134,21 @@ def read_tensors(source: Source) -> tuple[dict[str, torch.Tensor], dict[str, str
         )
     entries, metadata = parse_header(bytes(source.take(header_bytes)), data_bytes)
     checksums = parse_checksums(metadata, entries)
-    tensors = {}
-    for entry in entries:
-        buffer = source.take(entry.end - entry.start)
-        if checksums is not None and crc_text(buffer) != checksums[entry.name]:
-            raise CorruptFileError(f"tensor '{entry.name}' does not match its checksum")
-        tensors[entry.name] = bytes_to_tensor(buffer, entry.dtype_name, entry.shape)
+    buffers = {}
+    # One thread sums what has been read while the next tensor comes in.
+    with ThreadPoolExecutor(max_workers=1) as adder:
+        sums = {}
+        for entry in entries:
+            buffers[entry.name] = buffer = source.take(entry.end - entry.start)
+            if checksums is not None:
+                sums[entry.name] = adder.submit(crc_text, buffer)
+        for name, found in sums.items():
+            if found.result() != checksums[name]:  # type: ignore[index]
+                raise CorruptFileError(f"tensor '{name}' does not match its checksum")
+    tensors = {
+        entry.name: bytes_to_tensor(buffers[entry.name], entry.dtype_name, entry.shape)
+        for entry in entries
+    }
     return tensors, metadata
 
 
@@ -159,7 +177,10 @@ def user_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def save_file(
-    tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
+    tensors: Mapping[str, torch.Tensor],
+    filename: Path,
+    metadata: Mapping[str, str] | None = None,
+    is_checked: bool = True,
 ) -> None:
     """Write named tensors to a file, which is replaced as a whole or not at all.
 
@@ -170,7 +191,7 @@ def save_file(
         ...     load_file(folder + "/model.safetensors")
         {'weight': tensor([1., 1.])}
     """
-    replace_file(filename, lambda file: write_tensors(file, tensors, metadata or {}))
+    replace_file(filename, lambda file: write_tensors(file, tensors, metadata or {}, is_checked))
 
 
 def load_file(filename: Path, device: Any = "cpu") -> dict[str, torch.Tensor]:

@@ -16,13 +16,17 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
-from rushlight.engine.realize import flush
+from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
+from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.autocast import autocast_args
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+from rushlight.tensors.tracked import Tracked
 
 CACHE_LIMIT = 4096
 REQUIRED = inspect.Parameter.empty
@@ -91,6 +95,7 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 NUMBERS = frozenset((int, float, bool))
+FLOATS = frozenset((float, Tracked))
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
     "inference mode in computation tracked by autograd. To work around this, you can make a clone "
@@ -113,6 +118,8 @@ def plan_of(record: OpDef) -> Plan:
 def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = "") -> Any:
     """Record one call."""
     plan = PLANS.get(record.name) or plan_of(record)
+    if AUTOCAST.dtype is not None:
+        args = autocast_args(record.name, args, _cast)
     if kwargs or len(args) != plan.count:
         args = plan.fill(args, kwargs or {})
     if plan.simple:
@@ -126,7 +133,11 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
         src = _nodes_apart(record, plan, operands, owners)
     else:
         dtype = common_dtype(record, operands) if plan.promotes else None
-        if plan.widens and dtype is not dtype.compute and float in map(type, operands):  # type: ignore[union-attr]
+        if (
+            plan.widens
+            and dtype is not dtype.compute  # type: ignore[union-attr]
+            and not FLOATS.isdisjoint(map(type, operands))
+        ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
             _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
@@ -153,7 +164,13 @@ def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, labe
     if EAGER.wanted:
         EAGER.wanted = False
         flush((node,))
+    elif node.serial >= PENDING.due:
+        limit_pending(node)
     return out
+
+
+def _cast(tensor: Tensor, dtype: DType) -> Tensor:
+    return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
@@ -207,6 +224,8 @@ def _value(arg: Any) -> Node:
         return arg._value()
     if isinstance(arg, Node):
         return arg
+    if arg.__class__ is Tracked:
+        return scalar_node(arg.value, float64, arg)
     kind = bool_ if arg.__class__ is bool else int64 if isinstance(arg, int) else float64
     return scalar_node(arg, kind)
 
@@ -216,6 +235,8 @@ def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
         return arg
     if dtype is None:
         dtype = next(t._dtype for t in operands if isinstance(t, Tensor))
+    if arg.__class__ is Tracked and dtype.kind == "float":
+        return scalar_node(arg.value, dtype, arg)
     if arg.__class__ not in NUMBERS:
         arg = _python_number(arg)
     if dtype.kind == "float":
@@ -286,6 +307,8 @@ def _category(dtype: DType) -> int:
 def _number_dtype(arg: Any) -> DType:
     if isinstance(arg, Node):
         return arg.dtype
+    if arg.__class__ is Tracked:
+        return Defaults.dtype
     if arg.__class__ not in NUMBERS:
         arg = _python_number(arg)
     if arg.__class__ is bool:
@@ -344,7 +367,10 @@ def _track(
         for arg, like in zip(operands, likes, strict=False)
     ]
     fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
-    reads = plan.reads
+    reads, reads_out = plan.reads, plan.reads_out
+    if plan.record.saves is not None:
+        reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))
+        reads_out = "out" in reads
     for i, name in enumerate(owners):
         if name in reads:
             arg = operands[i] if i < len(operands) else None
@@ -355,7 +381,7 @@ def _track(
             else:
                 fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
-    if plan.reads_out:
+    if reads_out:
         fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 

@@ -18,6 +18,7 @@ from rushlight.tensors.apply import apply, plan_of
 from rushlight.tensors.functions_math import check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
 from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tracked import Tracked
 
 FIRST = ("x", "a", "input", "tensors")
 OWN_NAMES = {  # record -> {public name: record's name}, where it is not input/other
@@ -115,7 +116,7 @@ def bind_records() -> tuple[dict[str, Callable], dict[str, Callable]]:
 
 # Operators ---------------------------------------------------------------------------------
 
-ACCEPTED = (Tensor, int, float)
+ACCEPTED = (Tensor, int, float, Tracked)
 
 
 def _checked(record: OpDef, check: Callable) -> tuple[Callable, Callable, Callable]:

@@ -9,6 +9,7 @@ from rushlight.tensors import (
     functions_copies,
 )
 from rushlight.tensors.functional_act import *  # noqa: F403
+from rushlight.tensors.functional_act import masked_softmax as masked_softmax
 from rushlight.tensors.functional_image import *  # noqa: F403
 from rushlight.tensors.functional_loss import *  # noqa: F403
 from rushlight.tensors.functional_more import *  # noqa: F403

@@ -393,11 +393,22 @@ def scaled_dot_product_attention(
             scores = apply(ops.where, (attn_mask, scores, -math.inf))
         else:
             scores = scores + attn_mask
-    weights = _softmax(scores, -1)
-    if attn_mask is not None and attn_mask._dtype is bool_:
-        # A row with nothing to attend to gives zeros, as in PyTorch.
-        weights = apply(ops.where, (attn_mask.any(-1, keepdim=True), weights, 0.0))
+    weights = masked_softmax(scores, None if is_causal else attn_mask)
     return dropout(weights, dropout_p) @ value
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """softmax over the last dimension of scores that `mask` was applied to.
+
+    A row whose mask leaves nothing to attend to gives zeros, as in PyTorch, and zero gradients:
+    such scores are replaced before the softmax, so no NaN arises that could spread.
+    """
+    if mask is None:
+        return _softmax(scores, -1)
+    open_ = mask if mask._dtype is bool_ else mask != -math.inf
+    dead = ~open_.any(-1, keepdim=True)
+    weights = _softmax(apply(ops.where, (dead, 0.0, scores)), -1)
+    return apply(ops.where, (dead, 0.0, weights))
 
 
 def _causal(rows: int, columns: int) -> Any:

@@ -15,9 +15,8 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.forms import linked
-from rushlight.tensors.functional_act import linear
 from rushlight.tensors.functional_image import _batched, _times, _unbatched
-from rushlight.tensors.functional_loss import _reduced, _reduction, cross_entropy
+from rushlight.tensors.functional_loss import _reduced, _reduction
 from rushlight.tensors.functions_reduce import amax, vector_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import known
@@ -158,18 +157,6 @@ def multilabel_margin_loss(
     pairs = known(valid[:, :, None] & ~hit[:, None, :])
     result = sum_(_where(pairs, each, 0.0), (1, 2)) / classes
     return _reduced(reshape(result, ()) if input.dim() < 2 else result, how)
-
-
-def linear_cross_entropy(
-    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
-    **options: Any,
-) -> Tensor:  # fmt: skip
-    """cross_entropy(linear(input, weight, bias), target)."""
-    options.pop("options", None)
-    logits = linear(input, linear_weight, linear_bias)
-    if logits.dim() > 2:
-        logits = logits.movedim(-1, 1)
-    return cross_entropy(logits, target, **options)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -373,6 +360,6 @@ fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
 __all__ = [
     "alpha_dropout", "ctc_loss", "embedding_bag", "feature_alpha_dropout",
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices", "linear_cross_entropy", "multi_margin_loss",
+    "fractional_max_pool3d_with_indices", "multi_margin_loss",
     "multilabel_margin_loss", "pdist",
 ]  # fmt: skip

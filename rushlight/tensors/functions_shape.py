@@ -205,8 +205,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     if input.dim() == 1:
         return diag_embed(input, diagonal)
     if input.dim() != 2:
-        raise RuntimeError("diag(): Supports 1D or 2D tensors. Got 0D" if not input.dim()
-                           else f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")  # fmt: skip
+        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
     return _diagonal(input, diagonal).clone()
 
 

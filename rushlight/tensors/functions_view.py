@@ -179,9 +179,9 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"expand({NAMES.get(input._dtype.name)}Type{list(shape)}, size={wanted}): the number of "
-            f"sizes provided ({len(wanted)}) must be greater or equal to the number of dimensions "
-            f"in the tensor ({len(shape)})"
+            f"expand({NAMES.get(input._dtype.name)}Type{list(shape)}, size={wanted}): the number "
+            f"of sizes provided ({len(wanted)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(shape)})"
         )
     moved = [0] * len(wanted)
     for i, size in enumerate(wanted):
@@ -199,8 +199,9 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
             moved[i] = strides[i - lead]
         elif have != 1:
             raise RuntimeError(
-                f"The expanded size of the tensor ({size}) must match the existing size ({have}) at "
-                f"non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: {list(shape)}"
+                f"The expanded size of the tensor ({size}) must match the existing size ({have}) "
+                f"at non-singleton dimension {i}.  Target sizes: {wanted}.  Tensor sizes: "
+                f"{list(shape)}"
             )
     target = tuple(wanted)
     for i in range(lead - 1, -1, -1):
@@ -247,7 +248,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
         raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got {start})"
+            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got "
+            f"{start})"
         )
     start = start + size if start < 0 else start
     if start + length > size:

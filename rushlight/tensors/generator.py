@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.devices import CPU, require_cpu
 from rushlight.base.dtypes import int64, uint8
+from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node, scalar_node
 from rushlight.tensors.interop import look
 from rushlight.tensors.storage import data_node
@@ -39,27 +40,41 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         seed = int(seed)
+        self._shown("a random seed is set")
         if not -(1 << 63) <= seed < (1 << 64):
             raise ValueError("Overflow when unpacking long")
         self._seed, self._offset = seed & MASK, 0
         return self
 
     def seed(self) -> int:
-        self.manual_seed(secrets.randbits(63))
+        self.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
         return self._seed
 
     def initial_seed(self) -> int:
+        self._shown("a random seed is read")
         return self._seed
 
     def get_state(self) -> Tensor:
         raw = np.array([self._seed, self._offset], np.uint64).view(np.uint8)
-        return new_tensor(data_node(raw, uint8))
+        state = new_tensor(data_node(raw, uint8))
+        session = open_session()
+        if session is not None:  # only `set_state` may use it there
+            session.note_draw(self, self._seed, self._offset)
+            session.private.add(state._storage.node)
+            state.__dict__["_mark"] = (session.token, self, self._offset, state._storage.node)
+        return state
 
     def set_state(self, new_state: Tensor) -> Generator:
         if not isinstance(new_state, Tensor) or new_state.dtype is not uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         if new_state.numel() != 16:
             raise RuntimeError("RNG state is wrong size")
+        session = open_session()
+        mark = new_state.__dict__.get("_mark")
+        if session is not None and mark is not None:
+            if mark[0] is session.token and mark[1] is self and mark[3] is new_state._storage.node:
+                self._offset = mark[2]
+                return self
         seed, offset = np.ascontiguousarray(look(new_state)).view(np.uint64)
         self._seed, self._offset = int(seed), int(offset)
         return self
@@ -69,18 +84,33 @@ class Generator:
         made._seed, made._offset = self._seed, self._offset
         return made
 
+    def _shown(self, what: str) -> None:
+        session = open_session()
+        if session is not None:
+            session.refuse(what)
+
     def _next(self) -> int:
-        """The offset of the next random op (asked again when a captured program is replayed)."""
+        """The offset of the next random op."""
+        session = open_session()
+        if session is not None:
+            session.note_draw(self, self._seed, self._offset)
         with self._lock:
             offset = self._offset
             self._offset += 1
         return offset
 
+    def draw(self, count: int) -> tuple[int, int]:
+        """The seed, and the first of `count` offsets that are used up."""
+        with self._lock:
+            offset = self._offset
+            self._offset += count
+        return _signed(self._seed), offset
+
     def _key(self) -> int:
         return _signed(self._seed)
 
     def bits(self, shape: tuple) -> Node:
-        """32 random bits per element."""
+        """32 random bits per element. A replay reads seed and offset from the generator again."""
         seed = scalar_node(self._key(), int64, self._key)
         offset = scalar_node(self._next(), int64, self._next)
         return ops.random_bits.node(seed, offset, shape)

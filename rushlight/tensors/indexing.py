@@ -352,19 +352,21 @@ def check_index(
 ) -> None:  # fmt: skip
     """Indices whose values are known are checked when the op is recorded: 0 <= index < size.
 
-    `{bad}` in a message is the wrong index; `ignored` is a value that means "none".
+    `{bad}` in a message is the wrong index, `{at}` its place; `ignored` is a value that means
+    "none".
     """
     node = index._value()
     if node.leaf != "buffer" or index.numel() > CHECK_LIMIT or open_session() is not None:
         return
     values = value_of(node)
-    wrong = values[(values < 0) | (values >= size)]
+    wrong = (values < 0) | (values >= size)
     if ignored is not None:
-        wrong = wrong[wrong != ignored]
-    if wrong.size:
-        bad = int(wrong.reshape(-1)[0])
+        wrong &= values != ignored
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        bad = int(values[at])
         text = negative if bad < 0 and negative else message
-        raise error(text.replace("{bad}", str(bad)))
+        raise error(text.replace("{bad}", str(bad)).replace("{at}", str(at)))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

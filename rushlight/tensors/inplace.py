@@ -179,8 +179,7 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     meta = variable._grad
     session = open_session()
     if session is not None:
-        before = meta.grad  # type: ignore[union-attr]
-        session.note_accumulate(variable, None if before is None else before._storage)
+        session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
     if meta.grad is None:  # type: ignore[union-attr]
         # A tensor of its own on the same node: the value is shared until one side is written.
         meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]

@@ -3,31 +3,82 @@
 from __future__ import annotations
 
 # ruff: noqa: F401  (names are collected by `globals()` below)
-
 from typing import Any
 
 from rushlight.autograd.mode import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
     set_grad_enabled,
 )  # fmt: skip
 from rushlight.base.devices import device
 from rushlight.base.dtypes import (
-    DType, bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, promote_types,
-    uint8, uint16, uint32, uint64,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote_types,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
 )  # fmt: skip
 from rushlight.engine.realize import flush
 from rushlight.tensors import (
-    convert, families, functional_act, functions_math, methods,
+    autocast,
+    convert,
+    families,
+    functional_act,
+    functions_math,
+    methods,
 )  # fmt: skip
 from rushlight.tensors.creation import (
-    arange, as_tensor, asarray, channels_last, channels_last_3d, contiguous_format,
-    default_dtype, empty, empty_like, empty_strided, eye, frombuffer, from_dlpack, from_numpy,
-    full, full_like, linspace, logspace, meshgrid, ones, ones_like, preserve_format, range_,
-    set_default_dtype, strided, tensor, zeros, zeros_like,
+    arange,
+    as_tensor,
+    asarray,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    default_dtype,
+    empty,
+    empty_like,
+    empty_strided,
+    eye,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    full,
+    full_like,
+    linspace,
+    logspace,
+    meshgrid,
+    ones,
+    ones_like,
+    preserve_format,
+    range_,
+    set_default_dtype,
+    strided,
+    tensor,
+    zeros,
+    zeros_like,
 )  # fmt: skip
 from rushlight.tensors.functions_math import can_cast, cast_result_type
 from rushlight.tensors.generator import (
-    Generator, default_generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
 )  # fmt: skip
 from rushlight.tensors.info import finfo, iinfo
 from rushlight.tensors.printing import set_printoptions
@@ -127,8 +178,11 @@ def get_default_dtype() -> DType:
 
 TABLE: dict[str, Any] = dict(methods.PUBLIC)
 TABLE.update(families.FUNCTIONS)
-TABLE.update({alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE})
+TABLE.update(
+    {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
+)
 TABLE.update(_names_of_types())
+TABLE.update(autocast.FUNCTIONS)
 TABLE.update(
     {name: globals()[name] for name in """is_tensor is_floating_point is_complex is_nonzero
     is_storage clone detach use_deterministic_algorithms are_deterministic_algorithms_enabled

@@ -19,7 +19,6 @@ from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import Node, buffer_node
-from rushlight.ops import reshape
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
 SNAPSHOT_BYTES = 1 << 26
@@ -50,10 +49,7 @@ class Storage(Ref):
     __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
-        if node.leaf in NUMBERS:  # shared by others and never computed: no flush may see it
-            self.node, self.saved, self.serial = node, False, -1
-        else:
-            super().__init__(node)
+        super().__init__(node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
@@ -63,12 +59,8 @@ class Storage(Ref):
         """Give the cell a new value (same shape and dtype)."""
         if self.foreign is not None:
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
-        elif self.serial >= 0:
-            self.node = node if node.leaf not in NUMBERS else reshape.node(node, ())
-        elif node.leaf in NUMBERS:
-            self.node = node
         else:
-            super().__init__(node)
+            self.node = node
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""

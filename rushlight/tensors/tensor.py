@@ -110,13 +110,20 @@ class Tensor:
 
     def _foreign_value(self) -> Node:
         view = self._view
+        session = open_session()
+        if session is not None:
+            node = session.foreign.get(self._storage)
+            if node is not None:
+                return node if view is None else read_through(node, view.steps)
+            session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
         if view is not None and self._dtype is not self._storage.node.dtype:
-            return read_through(self._storage.foreign_view(
-                self._storage.node.shape, row_major(self._storage.node.shape), 0), view.steps)  # fmt: skip
+            shape = self._storage.node.shape
+            whole = self._storage.foreign_view(shape, row_major(shape), 0)
+            return read_through(whole, view.steps)
         offset = 0 if view is None else view.offset
         return self._storage.foreign_view(self._shape, self.stride(), offset)
 
@@ -262,15 +269,17 @@ class Tensor:
     @property
     def grad(self) -> Any:
         meta = self._grad
-        if meta is None or meta.grad is None:
-            return None
-        return meta.grad
+        grad = None if meta is None else meta.grad
+        session = open_session()
+        if session is not None:
+            session.note_grad(self, grad)
+        return grad
 
     @grad.setter
     def grad(self, value: Any) -> None:
         session = open_session()
         if session is not None:
-            session.note_reset(self)
+            session.note_grad(self, None if self._grad is None else self._grad.grad)
         if value is not None:
             _check_grad(self, value)
         elif self._grad is None:

@@ -114,6 +114,11 @@ def test_import_along_the_arrows_passes(tree, name, statement):
     assert tree(name, f"{statement}\n") == []
 
 
+def test_file_that_is_not_python_is_found(tree):
+    (finding,) = tree("nn/a.py", "<<<<<<< HEAD")
+    assert finding.startswith("rushlight/nn/a.py:1: is not Python")
+
+
 def test_type_checking_import_follows_the_arrows(tree):
     text = """
         from typing import TYPE_CHECKING
@@ -122,6 +127,13 @@ def test_type_checking_import_follows_the_arrows(tree):
             from rushlight.compiler import target
         """
     assert "ir may not import rushlight.compiler.target" in tree("ir/a.py", text)[0]
+
+
+def test_exception_holds_for_its_file_and_module_only(tree):
+    statement = "from rushlight.tensors.functional import relu"
+    assert tree("nn/functional.py", statement) == []
+    assert tree("nn/functional.py", "from rushlight.tensors.tensor import Tensor") != []
+    assert tree("nn/conv.py", statement) != []
 
 
 def test_backend_that_imports_its_sibling_is_found(tree):

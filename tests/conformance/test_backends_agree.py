@@ -140,7 +140,10 @@ CASES: dict[str, Callable[[Values], list[Node]]] = {
         ops.scan_sum(v.normal(6, 50), 1), ops.scan_sum(v.normal(50, 70), 0),
         ops.scan_max(v.normal(6, 50), 1), ops.scan_argmin(v.normal(6, 50), 1),
     ],
-    "sort": lambda v: [ops.argsort_(v.ints(9, 5, 40), 1, False), ops.argsort_(v.normal(40), 0, True)],
+    "sort": lambda v: [
+        ops.argsort_(v.ints(9, 5, 40), 1, False),
+        ops.argsort_(v.normal(40), 0, True),
+    ],
     "gather": lambda v: [ops.gather_nd(v.normal(20, 6), [v.ints(20, 15)])],
     "scatter": scatter, "movement": movement, "integers": integers,
     "low_precision": low_precision,

@@ -1,4 +1,4 @@
-"""Gradients by Rushlight and by PyTorch: first and second order, in-place, views, hooks, Function."""
+"""Gradients by Rushlight and by PyTorch: first and second order, in-place, views, hooks."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ x.argmax().requires_grad
 torch.autograd.gradcheck(lambda a, b: (a * b.exp()).sum(0), (x, y))
 torch.autograd.gradgradcheck(lambda a: (a ** 3).sum(1), (x,))
 F.dropout(x, 1.0).sum().backward(); x.grad.tolist()
-""".strip().splitlines()
+""".strip().splitlines()  # noqa: E501  (one program a line)
 
 
 def program(module, text):

@@ -51,6 +51,8 @@ def test_repr_is_pytorchs(text):
 
 @pytest.mark.parametrize("text", ERRORS)
 def test_error_has_pytorchs_class_and_text(text):
+    if "cuda" in text and torch.version.cuda is not None:
+        pytest.skip("ours is the text of a PyTorch without CUDA; this one is built with it")
     (kind, message), (want_kind, want) = fault(rushlight, text), fault(torch, text)
     assert want_kind is not None, "PyTorch accepts this"
     assert kind is not None and issubclass(kind, want_kind), (kind, message, want_kind, want)

@@ -45,7 +45,22 @@ def _reduce_matrix(kind: str, order: str, matrix: np.ndarray) -> np.ndarray:
         op = np.bitwise_or if kind == "any" else np.bitwise_and
         return op.reduce(matrix, axis=1, initial=matrix.dtype.type(kind == "all"))
     op = np.maximum if kind == "max" else np.minimum
-    return op.reduce(matrix, axis=1, initial=worst(matrix.dtype, kind))
+    result = op.reduce(matrix, axis=1, initial=worst(matrix.dtype, kind))
+    return _sign_of_zero(kind, result, _winning_zeros(kind, matrix).any(axis=1))
+
+
+def _winning_zeros(kind: str, matrix: np.ndarray) -> np.ndarray:
+    """Where the zero lies that wins among zeros: +0 for max, -0 for min."""
+    if matrix.dtype.kind != "f":
+        return np.zeros(matrix.shape, bool)
+    return (matrix == 0) & (np.signbit(matrix) == (kind == "min"))
+
+
+def _sign_of_zero(kind: str, result: np.ndarray, won: np.ndarray) -> np.ndarray:
+    if result.dtype.kind != "f":
+        return result
+    best, other = (0.0, -0.0) if kind == "max" else (-0.0, 0.0)
+    return np.where(result == 0, np.where(won, best, other).astype(result.dtype), result)
 
 
 def _chunk_results(op: Any, matrix: np.ndarray) -> np.ndarray:
@@ -110,7 +125,11 @@ _ACCUMULATE: dict[str, Callable[..., np.ndarray]] = {
 
 def _scan_matrix(kind: str, matrix: np.ndarray) -> np.ndarray:
     if not kind.startswith("arg"):
-        return _ACCUMULATE[kind](matrix, axis=1, dtype=matrix.dtype)
+        running = _ACCUMULATE[kind](matrix, axis=1, dtype=matrix.dtype)
+        if kind not in ("max", "min"):
+            return running
+        won = np.logical_or.accumulate(_winning_zeros(kind, matrix), axis=1)
+        return _sign_of_zero(kind, running, won)
     running = _ACCUMULATE[kind.removeprefix("arg")](matrix, axis=1)
     # The latest among equals; once a NaN has won, only another NaN replaces it.
     winner = (matrix == running) | (matrix != matrix)

@@ -76,11 +76,23 @@ def _combine(kind: str, dtype: DType) -> Callable[[ir.IRBuilder, Parts, Parts], 
 
 
 def _extreme(b: ir.IRBuilder, symbol: str, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:
-    """scalar.maximum / minimum: NaN wins; of equal values the second."""
+    """NaN wins; +0 is greater than -0, so that the order of a fold does not show."""
     better = _beats(b, symbol, dtype, x, y)
-    if dtype.is_floating_point:
-        better = b.or_(better, b.fcmp_unordered("uno", x, x))
-    return b.select(better, x, y)
+    if not dtype.is_floating_point:
+        return b.select(better, x, y)
+    better = b.or_(better, b.fcmp_unordered("uno", x, x))
+    # Equal values have equal bits, but for zeros: their sign is what decides.
+    as_int = _int_twin(x.type)
+    join = b.and_ if symbol == ">" else b.or_
+    both = b.bitcast(join(b.bitcast(x, as_int), b.bitcast(y, as_int)), x.type)
+    return b.select(b.fcmp_ordered("==", x, y), both, b.select(better, x, y))
+
+
+def _int_twin(kind: ir.Type) -> ir.Type:
+    """The integer type (or vector of it) as wide as a float type."""
+    if isinstance(kind, ir.VectorType):
+        return ir.VectorType(_int_twin(kind.element), kind.count)
+    return ir.IntType(64 if isinstance(kind, ir.DoubleType) else 32)
 
 
 def _beats(b: ir.IRBuilder, symbol: str, dtype: DType, x: ir.Value, y: ir.Value) -> ir.Value:

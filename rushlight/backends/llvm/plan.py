@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,7 @@ class _Run:
         self.launches = launches.reshape(-1, _LAUNCH_WORDS)
         self.local_bytes = words[loaded._locals_at :]
         self.ints: bytes | None = None
+        self.numbers: tuple[Any, ...] = ()
         self.tables = Tables(
             regions=self.memory.address + 8 * loaded._regions_at,
             launches=self.memory.address + 8 * loaded._launches_at,
@@ -196,7 +198,9 @@ class _Run:
         words[loaded.pointers[0]] = addresses[loaded.pointers[1]]
         if self.ints is None or self.ints != ints.tobytes():
             self._set_sizes(loaded, ints)
-        loaded.scalars.write(words, numbers)
+        if len(self.numbers) != len(numbers) or not all(map(is_, numbers, self.numbers)):
+            loaded.scalars.write(words, numbers)
+            self.numbers = tuple(numbers)
         status = self.tables.status
         status[0] = 0
         for part in loaded._parts:

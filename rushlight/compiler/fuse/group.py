@@ -46,7 +46,7 @@ class Group:
     kind: str
     number: int
     shape: tuple[int | Expr, ...]
-    axes: tuple[Var, ...]
+    axes: tuple[Var | int, ...]
     reduced: tuple[int, ...] = ()
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
@@ -62,12 +62,13 @@ class Group:
         return tuple(self.shape[d] for d in self.kept)
 
     @property
-    def row_axes(self) -> tuple[Var, ...]:
+    def row_axes(self) -> tuple[Var | int, ...]:
         return tuple(self.axes[d] for d in self.kept)
 
 
-def axes_of(shape: Sequence[int | Expr]) -> tuple[Var, ...]:
-    return tuple(Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
+def axes_of(shape: Sequence[int | Expr]) -> tuple[Var | int, ...]:
+    """A variable per axis; 0 along an axis of size 1, where there is one place only."""
+    return tuple(0 if n == 1 else Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
 
 
 class Grouping:
@@ -160,9 +161,7 @@ class Grouping:
 
     def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
         """Groups that compute a source (latest first), then groups that read one too."""
-        found = dict.fromkeys(
-            self.group_of[s] for s in reversed(sources) if s in self.group_of
-        )
+        found = dict.fromkeys(self.group_of[s] for s in reversed(sources) if s in self.group_of)
         ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
         for source in sources:
             for group in self._readers.get(source, ())[-4:]:
@@ -200,6 +199,8 @@ class Grouping:
             return ("needs_finished_rows",)  # its operand: another pass over the data
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
+            if source in group.at and self.points.reasons[source] == "long_chain":
+                return ("long_chain", source.name)
             if source in group.at and not _same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
@@ -336,9 +337,7 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
 
 def _same_place(a: tuple, b: tuple, node: Node) -> bool:
     """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(
-        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
-    )
+    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:

@@ -23,6 +23,7 @@ EXPENSIVE = frozenset(
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
 EXPENSIVE_WEIGHT = 8
+MAX_INLINED_MOVES = 32  # views of views; a kernel builder goes down these by recursion
 
 
 @dataclass
@@ -48,11 +49,13 @@ def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
     for node in order:
         for source in dict.fromkeys(node.src):
             readers[source].append(node)
+    repeats: dict[Node, str] = {}
     for node in reversed(order):
         for reader in readers[node]:
             users[node] |= {reader} if reader in reasons else users[reader]
+        repeats[node] = _repetition(node, readers[node], reasons, repeats, hints)
         if not node.leaf and node not in reasons:
-            reason = _reason(node, readers[node], users[node], reasons, hints)
+            reason = _reason(node, readers[node], users[node], reasons, repeats[node], hints)
             if reason:
                 reasons[node] = reason
     weights = _bound_inlining(order, reasons)
@@ -78,6 +81,7 @@ def _reason(
     readers: list[Node],
     users: set[Node],
     reasons: dict[Node, str],
+    repeated: str,
     hints: Hints,
 ) -> str:
     """Why a node must be a point, or "" when it may be inlined."""
@@ -88,16 +92,33 @@ def _reason(
         return "host_operand"
     if is_in_pieces(node) and not _is_small(node, hints):
         return "pieces"
+    # Of a moved value the source is kept: a view costs its users nothing.
+    if node.op.kind == "movement" or not (repeated or len(users) > 1):
+        return ""
+    cost = _inline_cost(node, reasons, hints.numel(node), hints)
+    if repeated and (cost.expensive or (cost.ops > 1 and repeated == "window")):
+        return "read_many_times"
+    return "shared" if len(users) > 1 and not cost.is_cheap() else ""
+
+
+def _repetition(
+    node: Node,
+    readers: list[Node],
+    reasons: dict[Node, str],
+    repeats: dict[Node, str],
+    hints: Hints,
+) -> str:
+    """How an element is read more than once: "window" (by overlapping or gathered windows),
+    "spread" (by every element of a larger value) or "". Views hand it on to their sources."""
     size = hints.numel(node)
-    repeated = any(_reads_repeatedly(r, node, size, hints) for r in readers)
-    if repeated or len(users) > 1:
-        cost = _inline_cost(node, reasons, size, hints)
-        if repeated and (cost.expensive or cost.ops > 1 and _is_window(readers)):
-            return "read_many_times"
-        # Of a moved value the source is kept: a view costs its users nothing.
-        if len(users) > 1 and node.op.kind != "movement" and not cost.is_cheap():
-            return "shared"
-    return ""
+    found = ""
+    for reader in readers:
+        if _reads_repeatedly(reader, node, size, hints):
+            found = "window" if reader.name in ("unfold", "gather_nd") else found or "spread"
+        is_view = reader.op is not None and reader.op.kind == "movement" and reader not in reasons
+        if is_view and repeats[reader]:
+            found = "window" if "window" in (found, repeats[reader]) else "spread"
+    return found
 
 
 def is_in_pieces(node: Node) -> bool:
@@ -115,15 +136,13 @@ def _is_small(node: Node, hints: Hints) -> bool:
     return hints.numel(node) <= 64
 
 
-def _is_window(readers: list[Node]) -> bool:
-    return any(r.name in ("unfold", "gather_nd") for r in readers)
-
-
 def _reads_repeatedly(reader: Node, node: Node, size: int, hints: Hints) -> bool:
     if reader.name == "gather_nd":
         return reader.src[0] is node
-    return reader.op is not None and reader.op.kind in ("movement", "elementwise") and (
-        hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad"
+    return (
+        reader.op is not None
+        and reader.op.kind in ("movement", "elementwise")
+        and (hints.numel(reader) > size and reader.name != "cat" and reader.name != "pad")
     )
 
 
@@ -168,14 +187,22 @@ def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:
 
 
 def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, int]:
-    """Cut chains whose inlined expression would grow without limit; the weights of all nodes."""
+    """Cut chains whose inlined expression would grow without limit; the weights of all nodes.
+
+    A kernel ends at such a cut (see group.py), so the pieces of a regular chain are equal programs.
+    """
     weight: dict[Node, int] = {}
+    moves: dict[Node, int] = {}
     for node in order:
         if node.leaf:
-            weight[node] = 1
+            weight[node], moves[node] = 1, 0
             continue
-        inlined = (1 if s in reasons or s.leaf else weight[s] for s in dict.fromkeys(node.src))
-        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + sum(inlined)
-        if weight[node] > MAX_INLINED_OPS and node not in reasons:
+        sources = list(dict.fromkeys(node.src))
+        inlined = sum(1 if s in reasons or s.leaf else weight[s] for s in sources)
+        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + inlined
+        depth = max((moves[s] for s in sources if s not in reasons), default=0)
+        moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
+        too_long = weight[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
+        if too_long and node not in reasons:
             reasons[node] = "long_chain"
     return weight

@@ -41,7 +41,7 @@ def _permute(node: Node) -> Node:
         return source
     if source is node.src[0]:
         return node
-    return make_node(node.op, (source,), (dims, *node.attrs[1:]), node.shape, node.dtype)
+    return _with_source(node, source, (dims, *node.attrs[1:]))
 
 
 def _slice(node: Node) -> Node:
@@ -53,8 +53,11 @@ def _cast(node: Node) -> Node:
     return node.src[0] if node.src[0].dtype is node.dtype else node
 
 
-def _with_source(node: Node, source: Node) -> Node:
-    return make_node(node.op, (source,), node.attrs, node.shape, node.dtype)
+def _with_source(node: Node, source: Node, attrs: tuple | None = None) -> Node:
+    assert node.op is not None  # leaves have no rule
+    return make_node(
+        node.op, (source,), node.attrs if attrs is None else attrs, node.shape, node.dtype
+    )
 
 
 _RULES: dict[str, Callable[[Node], Node]] = {

@@ -3,8 +3,9 @@
 before   %3 = permute(dot(%1, %2), [1, 0])
 after    %3 = dot(permute(%2, [1, 0]), permute(%1, [1, 0]))
 
-Only where nobody else reads the product; a reshape of its batch dims may lie between. The bits are equal: every element is the same chain of
-fused multiply-adds over ascending k, and a product does not depend on the order of its factors.
+Only where nobody else reads the product; a reshape of its batch dims may lie between. The bits are
+equal: every element is the same chain of fused multiply-adds over ascending k, and a product does
+not depend on the order of its factors.
 """
 
 from __future__ import annotations

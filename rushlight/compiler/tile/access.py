@@ -41,24 +41,39 @@ class Access:
 
     def value(self, node: Node, at: Coords, mask: E | None = None) -> E:
         """Element `at` (one index per dim of node.shape). `mask` false: reads nothing below."""
-        key = (node, at, mask)
-        found = self._memo.get(key)
-        if found is None:
-            found = self._memo[key] = self._build(node, at, mask)
-        return found
+        found = self._memo.get((node, at, mask))
+        return self._walk((node, at, mask)) if found is None else found
 
-    def _build(self, node: Node, at: Coords, mask: E | None) -> E:
+    def _walk(self, root: tuple[Node, Coords, E | None]) -> E:
+        """Fill the memo up to `root`. Elementwise chains are long: a stack, not recursion."""
+        memo = self._memo
+        stack = [(root, False)]
+        while stack:
+            key, sources_done = stack.pop()
+            if key in memo:
+                continue
+            node, at, mask = key
+            if sources_done:
+                memo[key] = self._elementwise(node, at, mask)
+                continue
+            read = self._read(node, at, mask)
+            if read is not None:
+                memo[key] = read
+            elif node.op is not None and node.op.kind == "elementwise":
+                stack.append((key, True))
+                stack.extend(
+                    ((src, _broadcast(src, at), mask), False) for src in reversed(node.src)
+                )
+            else:
+                memo[key] = self._move(node, at, mask)
+        return memo[root]
+
+    def _read(self, node: Node, at: Coords, mask: E | None) -> E | None:
         if node.leaf == "const":
             return s.const(node.attrs[0], node.dtype)
-        if node.leaf == "scalar":
-            return self._number(node)
-        leaf = self._leaf(node, at, mask)
-        if leaf is not None:
-            return leaf
-        op = node.op
-        assert op is not None, node
-        if op.kind == "elementwise":
-            return self._elementwise(node, at, mask)
+        return self._number(node) if node.leaf == "scalar" else self._leaf(node, at, mask)
+
+    def _move(self, node: Node, at: Coords, mask: E | None) -> E:
         build = getattr(self, f"_{node.name.strip('_')}", None)
         if build is None:
             raise AssertionError(f"{node.name} must be materialised before it is read")
@@ -100,7 +115,10 @@ class Access:
 
     def _flip(self, node: Node, at: Coords, mask: E | None) -> E:
         dims = node.attrs[0]
-        moved = tuple(n - 1 - i if d in dims else i for d, (i, n) in enumerate(zip(at, node.shape)))
+        moved = tuple(
+            n - 1 - i if d in dims else i
+            for d, (i, n) in enumerate(zip(at, node.shape, strict=True))
+        )
         return self.value(node.src[0], moved, mask)
 
     def _pad(self, node: Node, at: Coords, mask: E | None) -> E:
@@ -205,9 +223,7 @@ def scalar_body(scalar: Any) -> Callable[..., E]:
 def _broadcast(source: Node, at: Coords) -> Coords:
     """Coordinates of a broadcast operand: aligned at the end, 0 where its size is 1."""
     skip = len(at) - len(source.shape)
-    return tuple(
-        0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True)
-    )
+    return tuple(0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True))
 
 
 def _provably_inside(value: E, size: int | Expr) -> bool:

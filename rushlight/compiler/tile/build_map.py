@@ -69,9 +69,7 @@ def _cat_grids(builder: KernelBuilder, node: Node) -> list[AnyGrid]:
     return grids
 
 
-def _update_grids(
-    builder: KernelBuilder, node: Node, donatable: frozenset[Node]
-) -> list[AnyGrid]:
+def _update_grids(builder: KernelBuilder, node: Node, donatable: frozenset[Node]) -> list[AnyGrid]:
     base, update = node.src
     grids: list[AnyGrid] = []
     if base in donatable:
@@ -81,4 +79,3 @@ def _update_grids(
         grids += _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
     grids += _piece(builder, 1, update, node, node.attr("start"), node.attr("step"))
     return grids
-

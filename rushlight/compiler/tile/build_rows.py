@@ -180,8 +180,7 @@ class RowsBuilder:
     def _is_read_later(self, node: Node, stage: dict[Node, int]) -> bool:
         """By a reduction of its own stage, or by anything of a later one."""
         return any(
-            node in self._inner_sources(other)
-            and (stage[other] > stage[node] or _is_reduce(other))
+            node in self._inner_sources(other) and (stage[other] > stage[node] or _is_reduce(other))
             for other in self.builder.group.members
         )
 
@@ -193,7 +192,9 @@ class RowsBuilder:
     def _full_tile(self, name: str, dtype: DType) -> tuple[Local, int | Expr]:
         axes = [*self.over, *self.lanes]
         shape = tuple(axis.extent for axis in axes)
-        return Local(name, dtype, shape), linear([a.var for a in axes], strides_of(shape))
+        # A row value may read the one element there is along an axis of size 1.
+        at = [0 if axis.extent == 1 else axis.var for axis in axes]
+        return Local(name, dtype, shape), linear(at, strides_of(shape))
 
     def _tile_reader(self, tile: Local) -> Reader:
         """Reads a full tile; a value per row may, where the reduced dims have size 1."""
@@ -344,8 +345,10 @@ def _split_column(
 
     def narrow(tile: Local) -> Local:
         if tile not in tiles:
-            shape = tuple(width if n == axis.extent and i == len(tile.shape) - 1 else n
-                          for i, n in enumerate(tile.shape))
+            shape = tuple(
+                width if n == axis.extent and i == len(tile.shape) - 1 else n
+                for i, n in enumerate(tile.shape)
+            )
             tiles[tile] = Local(tile.name, tile.dtype, shape)
         return tiles[tile]
 

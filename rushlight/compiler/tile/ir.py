@@ -20,7 +20,8 @@ left to right, starting from the identity (sum +0.0, prod 1). The partials are j
 tree over halves: p[i] = p[i] + p[i+16] for i < 16, then +8, +4, +2, +1. Chunk results are joined by
 a binary tree over neighbours: level by level c[i] = c[2i] + c[2i+1], an odd last one carried up.
 `order="tree"` means the elements are already chunk results: only the last step is done.
-max, min, any, all do not depend on order (NaN wins in max and min). argmax/argmin give the
+max, min, any, all do not depend on order (NaN wins in max and min; +0 counts as greater than -0).
+argmax/argmin give the
 lowest flattened index among the extreme elements; NaN wins.
 Sums accumulate in the item's value dtype (the compiler casts bf16/f16 to f32 first).
 """

@@ -112,7 +112,9 @@ class KernelBuilder:
         self.buffers[buffer] = buffer
         return buffer
 
-    def finish(self, grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None = None) -> Kernel:
+    def finish(
+        self, grids: Sequence[AnyGrid], numel: tuple[str, int | Expr] | None = None
+    ) -> Kernel:
         """The kernel. `numel`: (name, value) of a size that became a run-time number."""
         mapping, ints, sizes = _canonical_sizes(grids, numel, self.buffers.values())
         buffers = tuple(self.buffers.values())
@@ -181,7 +183,18 @@ def _extents(grid: AnyGrid) -> list[int | Expr]:
                 visit(part)
         elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, Param)):
             for name in item.__dataclass_fields__:
-                if name in ("axes", "over", "body", "batch", "m", "n", "k", "update", "width", "axis"):
+                if name in (
+                    "axes",
+                    "over",
+                    "body",
+                    "batch",
+                    "m",
+                    "n",
+                    "k",
+                    "update",
+                    "width",
+                    "axis",
+                ):
                     visit(getattr(item, name))
 
     visit(grid)

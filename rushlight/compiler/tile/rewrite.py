@@ -35,14 +35,16 @@ def _with_children(node: E, memo: Mapping[E, E]) -> E:
     args = tuple(memo[a] for a in node.args)
     meta = node.meta
     if node.op in ("load", "local"):
-        meta = (meta[0], _replace_values(meta[1], memo))
-    elif node.op == "index":
-        meta = _replace_values(meta, memo)
-        if not isinstance(meta, Expr):
-            return scalar.const(meta, node.dtype)
+        at = _replace_values(meta[1], memo)
+        if args == node.args and at is meta[1]:
+            return node
+        return scalar.make(node.op, args, node.dtype, (meta[0], at))
+    if node.op == "index":
+        at = _replace_values(meta, memo)
+        if not isinstance(at, Expr):
+            return scalar.const(at, node.dtype)
+        meta = at
     if args == node.args and meta is node.meta:
-        return node
-    if node.op in ("load", "local") and args == node.args and meta[1] is node.meta[1]:
         return node
     return scalar.make(node.op, args, node.dtype, meta)
 
@@ -56,7 +58,7 @@ def _replace_values(at: Index, memo: Mapping[E, E]) -> Index:
         if var.kind == "value":
             old: E = var.payload  # type: ignore[assignment]
             if memo[old] is not old:
-                changed[name] = scalar.as_index(memo[old], var.atom.lo, var.atom.hi)
+                changed[name] = scalar.as_index(memo[old], var.atom.lo, var.atom.hi)  # type: ignore[arg-type]
     return symint.substitute(at, changed) if changed else at
 
 

@@ -157,8 +157,14 @@ class Substitution:
             m, n, k = (self.axis_list([axis])[0] for axis in (grid.m, grid.n, grid.k))
             stores = tuple(self.store(store) for store in grid.stores)
             return DotGrid(
-                self.axis_list(grid.batch), m, n, k, self.expr(grid.a), self.expr(grid.b),
-                grid.acc_dtype, stores,
+                self.axis_list(grid.batch),
+                m,
+                n,
+                k,
+                self.expr(grid.a),
+                self.expr(grid.b),
+                grid.acc_dtype,
+                stores,
             )
         return replace(
             grid,
@@ -234,11 +240,13 @@ def tiles_of(grid: AnyGrid) -> list[Local]:
         if isinstance(statement, Loop):
             pending.extend(reversed(statement.body))
             continue
-        parts: Sequence[Any] = (statement,)
+        parts: Sequence[Any]
         if isinstance(statement, Map):
             parts = statement.stores
         elif isinstance(statement, Reduce):
             parts = statement.items
+        else:
+            parts = (statement,)
         found.update((part.dest, None) for part in parts if isinstance(part.dest, Local))
     return list(found)
 
@@ -286,7 +294,11 @@ def merge_axes(
             mapping[axis.name] = 0
             stands_for[axis.name] = ()
             continue
-        if result and can_merge(result[-1], axis) and _moves_together(result[-1], axis, exprs, mapping):
+        if (
+            result
+            and can_merge(result[-1], axis)
+            and _moves_together(result[-1], axis, exprs, mapping)
+        ):
             outer = result.pop()
             joined = Axis(axis.name, outer.extent * axis.extent)
             mapping[outer.name] = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.verify_expr import Invalid, check_node
@@ -41,7 +41,7 @@ class _Verifier:
         self.checked: set[E] = set()
         self.acc: Any = None
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         raise InvalidProgram(f"{', '.join(self.where)}: {message}")
 
     @contextmanager
@@ -215,7 +215,7 @@ class _Verifier:
             return
         for name, var in symint.variables(at).items():
             if var.kind == "value":
-                self.expr(var.payload)
+                self.expr(var.payload)  # type: ignore[arg-type]
             elif name not in self.scope:
                 self.fail(f"variable {name!r} is neither a size of the program nor a bound axis")
 

@@ -7,6 +7,7 @@ import random
 import pytest
 
 import rushlight as torch
+import rushlight.safetensors as package
 from rushlight.serialization import CorruptFileError, UnsupportedObjectError, safetensors
 from rushlight.serialization.dtype_names import name_of_dtype
 from rushlight.serialization.header import MAX_HEADER_BYTES
@@ -148,3 +149,12 @@ def test_stream_that_cannot_seek_loads():
 def test_two_files_in_one_stream_are_refused_not_mixed():
     with pytest.raises(CorruptFileError):
         torch.load(io.BytesIO(saved() + saved()))
+
+
+def test_the_module_of_the_package_names_writes_only_the_metadata_given(tmp_path):
+    path = tmp_path / "x.safetensors"
+    package.save_file({"a": torch.ones(2)}, path, {"k": "v"})
+    data = path.read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert header["__metadata__"] == {"k": "v"}
+    assert package.load_file(path)["a"].tolist() == [1, 1]

@@ -193,7 +193,8 @@ class MultiheadAttention(Module):
         weights_BHLS = None
         if need_weights:
             scores = (q_BHLD * math.sqrt(1.0 / self.head_dim)) @ k_BHSD.transpose(-2, -1)
-            weights_BHLS = F.softmax(scores if mask is None else scores + mask, dim=-1)
+            scores = scores if mask is None else scores + mask
+            weights_BHLS = F._masked_softmax(scores, mask)
             weights_BHLS = F.dropout(weights_BHLS, dropout, dropout > 0)
             out_BHLD = weights_BHLS @ v_BHSD
         else:

@@ -1,0 +1,18 @@
+"""Attention with programmable scores and block-sparse masks."""
+
+from rushlight.attention.block_mask import BlockMask, noop_mask
+from rushlight.attention.create import and_masks, create_block_mask, create_mask, or_masks
+from rushlight.attention.flex import AuxOutput, AuxRequest, FlexKernelOptions, flex_attention
+
+__all__ = [
+    "AuxOutput",
+    "AuxRequest",
+    "BlockMask",
+    "FlexKernelOptions",
+    "and_masks",
+    "create_block_mask",
+    "create_mask",
+    "flex_attention",
+    "noop_mask",
+    "or_masks",
+]

@@ -1,0 +1,22 @@
+"""A 0/1 matrix of blocks as text: two characters a cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+ALL, SOME, NONE = "██", "░░", "  "
+
+
+def picture(present: np.ndarray, grid_size: int | tuple[int, int]) -> str:
+    """Cells of equal steps, at most `grid_size` of them each way (-1: one per block)."""
+    rows, columns = present.shape
+    largest = (grid_size, grid_size) if isinstance(grid_size, int) else grid_size
+    row_step = max(1, -(-rows // largest[0]))
+    column_step = max(1, -(-columns // largest[1]))
+    text = ""
+    for r in range(0, rows, row_step):
+        for c in range(0, columns, column_step):
+            cell = present[r : r + row_step, c : c + column_step]
+            text += ALL if cell.all() else SOME if cell.any() else NONE
+        text += "\n"
+    return text

@@ -1,0 +1,281 @@
+"""flex_attention: checks, defaults, and the choice of what to compute.
+
+The names, the order of the checks and the texts of the errors are PyTorch's.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, TypedDict
+
+import rushlight as torch
+from rushlight.attention.block_mask import BlockMask, sliced_mask_mod_error
+from rushlight.attention.captured import frozen
+from rushlight.attention.compute import Task, attention, find_captured
+from rushlight.attention.create import as_four_dims
+from rushlight.attention.tiles import Sizes, Tile, plan_tiles
+
+BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
+OPTION_NAMES = frozenset(
+    "num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 PRESCALE_QK "
+    "ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA kpack "
+    "matrix_instr_nonkdim waves_per_eu BACKEND PARTITION_SIZE SPARSE_Q_BLOCK_SIZE "
+    "SPARSE_KV_BLOCK_SIZE".split()
+)
+_WARNED: set[str] = set()
+
+
+class FlexShapeError(ValueError, RuntimeError):
+    """Shapes that do not fit each other."""
+
+
+class FlexKernelOptions(TypedDict, total=False):
+    """Hints for kernels. They never change a result; names may begin with fwd_ or bwd_."""
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    BACKEND: Literal["AUTO", "TRITON", "FLASH", "TRITON_DECODE"]
+
+
+class AuxRequest(NamedTuple):
+    """Which outputs to return beside the attention."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What an AuxRequest asked for; None for the rest."""
+
+    lse: torch.Tensor | None = None
+    max_scores: torch.Tensor | None = None
+
+
+def flex_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    score_mod: Callable | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+    kernel_options: FlexKernelOptions | None = None,
+    *,
+    return_aux: AuxRequest | None = None,
+) -> Any:
+    """Attention whose scores a function may change and a mask may leave out.
+
+    `score_mod(score, b, h, q_idx, kv_idx)` is ordinary tensor code with broadcasting indices; what
+    it captures is gathered by index and gets gradients.
+
+    Example:
+        >>> q = torch.ones(1, 1, 2, 4)
+        >>> causal = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 2, 2)
+        >>> flex_attention(q, q, q, block_mask=causal).shape
+        torch.Size([1, 1, 2, 4])
+    """
+    _check_tensors(query, key, value)
+    _check_heads(query, key, enable_gqa)
+    query, key, value = _same_batch(query, key, value, block_mask)
+    if block_mask is not None:
+        _check_block_mask(block_mask, query.size(-2), key.size(-2))
+    if return_lse and return_aux is not None:
+        raise ValueError(
+            "Cannot specify both return_lse and return_aux. "
+            "return_lse is deprecated, please use return_aux=AuxRequest(lse=True) instead."
+        )
+    if return_lse:
+        _warn_return_lse()
+    _check_options(kernel_options)
+    task = _task(query, key, value, score_mod, block_mask, scale)
+    out, lse, top = attention(query, key, value, task)
+    if return_aux is not None:
+        return out, AuxOutput(
+            lse if return_aux.lse else None, top if return_aux.max_scores else None
+        )
+    return (out, lse) if return_lse else out
+
+
+def _task(query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any) -> Task:
+    batch, heads, rows, size = query.shape
+    kv_heads, keys = key.shape[1], key.shape[2]
+    group = heads // kv_heads if kv_heads else 1
+    is_double = torch.float64 in (query.dtype, key.dtype, value.dtype)
+    working = torch.float64 if is_double else torch.float32
+    states = None if block_mask is None else block_mask.states()
+    block_size = (1, 1) if block_mask is None else block_mask.BLOCK_SIZE
+    captured = []
+    if score_mod is not None:
+        score_mod = frozen(score_mod)
+        if torch.is_grad_enabled() and query.numel() and keys:
+            captured = find_captured(score_mod, batch, heads, working)
+    return Task(
+        score_mod=score_mod,
+        keep=_keep_nothing_out if block_mask is None else _keeper(block_mask),
+        scale=1.0 / math.sqrt(size) if scale is None else scale,
+        group=group,
+        working=working,
+        tiles=plan_tiles(Sizes(batch, kv_heads, group, rows, keys), states, block_size),
+        captured=captured,
+    )
+
+
+def _keep_nothing_out(tile: Tile, where: tuple) -> None:
+    return None
+
+
+def _keeper(block_mask: BlockMask) -> Callable[[Tile, tuple], Any]:
+    """What a mask keeps of a tile. Full blocks need no mask_mod, absent ones are left out."""
+    mask_mod = frozen(block_mask.mask_mod)
+    size = block_mask.BLOCK_SIZE
+    states = None if block_mask._blocks_follow_mod else torch.from_numpy(block_mask.states())
+
+    def keep(tile: Tile, where: tuple) -> Any:
+        if tile.all_full:
+            return None
+        shape = tuple(max(i.shape[dim] for i in where) for dim in range(4))
+        kept = as_four_dims(mask_mod(*where), shape, "mask_mod")
+        if states is None:
+            return kept
+        b, h, q, kv = where
+        b = b if states.shape[0] > 1 else b * 0
+        h = h if states.shape[1] > 1 else h * 0
+        state = states[b, h, q // size[0], kv // size[1]]
+        return (state == 2) | ((state == 1) & kept)
+
+    return keep
+
+
+def _check_tensors(query: Any, key: Any, value: Any) -> None:
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"flex_attention: {name} must be a Tensor, got {type(tensor).__name__}")
+        if not tensor.is_floating_point():
+            raise ValueError(
+                f"flex_attention: {name} must have a floating-point dtype, got {tensor.dtype}"
+            )
+    if query.dim() > 0 and key.dim() > 0 and query.size(-1) != key.size(-1):
+        raise ValueError(
+            "Expect query and key/value to have the same embedding dimension "
+            f"but got E={query.size(-1)} and E={key.size(-1)}."
+        )
+    if query.dim() != 4 or key.dim() != 4 or value.dim() != 4:
+        raise NotImplementedError("NYI: query, key, and value must be 4D tensors")
+    if key.shape[:3] != value.shape[:3]:
+        raise FlexShapeError(
+            "Expect key and value to have the same batch size, heads and length "
+            f"but got key {tuple(key.shape)} and value {tuple(value.shape)}."
+        )
+
+
+def _check_heads(query: Any, key: Any, enable_gqa: bool) -> None:
+    heads, kv_heads = query.size(1), key.size(1)
+    if not enable_gqa and heads != kv_heads:
+        raise ValueError(
+            "Expect query and key/value to have the same number of heads "
+            f"but got Hq={heads} and Hkv={kv_heads}. Try setting enable_gqa=True for GQA."
+        )
+    if enable_gqa and (kv_heads == 0 or heads % kv_heads != 0):
+        raise ValueError(
+            "Expect number of query heads to be a multiple of kv heads for GQA "
+            f"but got Hq={heads} and Hkv={kv_heads}."
+        )
+
+
+def _same_batch(query: Any, key: Any, value: Any, block_mask: Any) -> tuple:
+    """One batch of keys may serve all queries."""
+    q_batch, kv_batch = query.size(0), key.size(0)
+    if q_batch == kv_batch:
+        return query, key, value
+    if block_mask is None:
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, or non-none block_mask, "
+            f"but got block_mask=None, Bq={q_batch}, and Bkv={kv_batch}."
+        )
+    mask_batch = block_mask.kv_num_blocks.size(0)
+    if mask_batch != q_batch:
+        raise ValueError(
+            "Expect query and key/value to have the same batch size, "
+            "or block_mask and query to have the same batch size, "
+            f"but got Bq={q_batch}, Bkv={kv_batch}, B_block_mask={mask_batch}."
+        )
+    if kv_batch != 1:
+        raise FlexShapeError(
+            f"key and value of batch size {kv_batch} cannot serve a query of batch size {q_batch}"
+        )
+    return query, *(t.expand(q_batch, -1, -1, -1) for t in (key, value))
+
+
+def _check_block_mask(block_mask: BlockMask, q_len: int, kv_len: int) -> None:
+    if block_mask.mask_mod is sliced_mask_mod_error:
+        raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
+    mask_q, mask_kv = block_mask.shape[-2:]
+    if (mask_q, mask_kv) == (q_len, kv_len):
+        return
+    start = (
+        f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={q_len} "
+        f"and kv_len={kv_len}. "
+    )
+    if q_len > mask_q or kv_len > mask_kv:
+        raise ValueError(
+            f"{start}As the block mask was created for a smaller length than you're using it for, "
+            "you likely need to create a new block mask."
+        )
+    raise ValueError(
+        f"{start}As the block mask was created for a larger length than you're using it for, you "
+        "can either 1. create a new block mask with the correct length, or 2. 'adjust' the "
+        "existing block mask to the correct length by calling block_mask._adjust(q_len, kv_len). "
+        "This essentially 'crops' the block mask to the upper left corner, which does not work "
+        "for all mask_mods!"
+    )
+
+
+def _check_options(options: Any) -> None:
+    options = {} if options is None else dict(options)
+    if "BACKEND" in options and options.get("FORCE_USE_FLEX_ATTENTION", False):
+        raise RuntimeError(
+            "BACKEND cannot be combined with legacy FORCE_USE_FLEX_ATTENTION. "
+            "BACKEND supersedes the legacy knob; please drop FORCE_USE_FLEX_ATTENTION "
+            "and only specify the desired BACKEND."
+        )
+    if "BACKEND" in options and options["BACKEND"] not in BACKENDS:
+        raise ValueError(f"Invalid BACKEND value '{options['BACKEND']}'. Must be one of {BACKENDS}")
+    for name in ("OUTPUT_LOGSUMEXP", "OUTPUT_MAX"):
+        if name in options:
+            raise AssertionError(f"{name} must not be in kernel_options")
+    for name in options:
+        if name.removeprefix("fwd_").removeprefix("bwd_") not in OPTION_NAMES:
+            raise ValueError(
+                f"kernel_options has no option '{name}'; the options are "
+                f"{', '.join(sorted(OPTION_NAMES))}, each also with the prefix fwd_ or bwd_"
+            )
+
+
+def _warn_return_lse() -> None:
+    if "return_lse" in _WARNED:
+        return
+    _WARNED.add("return_lse")
+    warnings.warn(
+        "return_lse is deprecated and will be removed in v2.10. "
+        "Please use return_aux=AuxRequest(lse=True) instead.",
+        FutureWarning,
+        stacklevel=3,
+    )

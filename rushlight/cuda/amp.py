@@ -1,0 +1,17 @@
+"""torch.cuda.amp: the old names of torch.amp. There is no CUDA device, so both are switched off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rushlight import amp
+
+
+class autocast(amp.autocast):  # noqa: N801
+    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+        super().__init__("cuda", dtype, enabled, cache_enabled)
+
+
+class GradScaler(amp.GradScaler):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("cuda", *args, **kwargs)

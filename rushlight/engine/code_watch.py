@@ -1,0 +1,201 @@
+"""What a call runs: every Python function, and every C function that user code calls.
+
+In: a call made while a `CodeWatch` is open. Out: the code objects that ran, with their globals,
+and the first thing that nobody can check or repeat (printing, files, clocks, random numbers of
+other libraries). Always true: what is not known to be harmless is refused.
+
+`names_of(code)` says which globals and attributes a code object can read, from its bytecode.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+import gc
+import sys
+import sysconfig
+import types
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rushlight.base.errors import user_line
+
+_ROOT = __name__.partition(".")[0]
+_PACKAGE = str(Path(__file__).parent.parent) + "/"
+_PATHS = sysconfig.get_paths()
+_SITE = tuple(_PATHS[name] + "/" for name in ("purelib", "platlib"))
+_STDLIB = tuple(_PATHS[name] + "/" for name in ("stdlib", "platstdlib"))
+
+# Libraries that this package calls; user code that calls them is refused like any unknown code.
+_LIBRARIES = tuple(p + n + "/" for p in _SITE for n in ("numpy", "ml_dtypes", "llvmlite", "scipy"))
+
+# Modules of the standard library whose functions depend on their arguments alone.
+PURE_MODULES = frozenset(
+    """functools contextlib collections _collections _collections_abc operator _operator itertools
+    typing dataclasses abc _abc enum math cmath copy copyreg types re string numbers fractions
+    decimal statistics bisect _bisect heapq _heapq weakref _weakrefset _weakref textwrap keyword
+    struct _struct _functools inspect reprlib""".split()
+)
+IMPURE_BUILTINS = frozenset(
+    "print input open exec eval compile __import__ globals locals breakpoint".split()
+)
+BY_NAME_BUILTINS = frozenset("getattr setattr hasattr delattr vars dir".split())
+_PLAIN = (
+    list, dict, tuple, str, bytes, set, frozenset, int, float, complex, range, slice,
+    types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()),
+    types.GeneratorType,
+)  # fmt: skip
+# Methods of ours that show what a replay may not assume.
+_SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output_nr"))
+
+
+@functools.cache
+def kind_of_file(filename: str) -> str:
+    """ "package" (ours), "stdlib" (and the libraries we use) or "user"."""
+    if filename.startswith(_PACKAGE):
+        return "package"
+    if filename.startswith(_LIBRARIES):
+        return "stdlib"
+    if filename.startswith(_SITE):
+        return "user"
+    return "stdlib" if filename.startswith((*_STDLIB, "<frozen")) else "user"
+
+
+def kind_of_code(code: types.CodeType, namespace: dict) -> str:
+    """As for files; code without one (what dataclasses write) belongs to its module."""
+    if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):
+        root = str(namespace.get("__name__", "")).partition(".")[0]
+        if root == _ROOT:
+            return "package"
+        return "stdlib" if root in PURE_MODULES else "user"
+    return kind_of_file(code.co_filename)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names in one code object and in the functions inside it."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+    imports: frozenset[str]
+    inner: frozenset[int]  # ids of the code objects inside
+
+
+@functools.lru_cache(maxsize=4096)
+def names_of(code: types.CodeType) -> Names:
+    found: dict[str, set] = {"globals": set(), "attributes": set(), "imports": set()}
+    inner: set[int] = set()
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        if name.endswith(("_GLOBAL", "_NAME")) and name != "IMPORT_NAME":
+            found["globals"].add(instruction.argval)
+        elif name.endswith(("_ATTR", "LOAD_METHOD")):
+            found["attributes"].add(instruction.argval)
+        elif name == "IMPORT_NAME":
+            found["imports"].add(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inside = names_of(constant)
+            inner |= {id(constant)} | inside.inner
+            for kind, names in found.items():
+                names |= getattr(inside, kind)
+        else:
+            parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+            found["attributes"].update(p for p in parts if isinstance(p, str) and p.isidentifier())
+    names_found = {kind: frozenset(names) for kind, names in found.items()}
+    return Names(**names_found, inner=frozenset(inner))
+
+
+@dataclass
+class Codes:
+    """Code that ran. `by_name`: user code looks attributes up by computed names."""
+
+    ran: dict[tuple[int, int], tuple[types.CodeType, dict]] = field(default_factory=dict)
+    by_name: bool = False
+
+    def add(self, other: Codes) -> bool:
+        """Is there anything new in the other?"""
+        before = len(self.ran), self.by_name
+        self.ran.update(other.ran)
+        self.by_name |= other.by_name
+        return before != (len(self.ran), self.by_name)
+
+    def user(self) -> list[tuple[types.CodeType, dict]]:
+        return [pair for pair in self.ran.values() if kind_of_code(*pair) == "user"]
+
+    def attributes(self) -> frozenset[str]:
+        """Every attribute name that the code, ours included, can read without computing it."""
+        return frozenset().union(*(names_of(code).attributes for code, _ in self.ran.values()))
+
+
+class CodeWatch:
+    """A context manager; afterwards `codes` and `refusal` ("" if all is harmless)."""
+
+    def __init__(self) -> None:
+        self.codes = Codes()
+        self.refusal = ""
+        self._mine = self._collects = False
+
+    def __enter__(self) -> CodeWatch:
+        if sys.getprofile() is not None:
+            self._refuse("a profiler is watching")
+        else:
+            self._mine = True
+            self._collects = gc.isenabled()
+            gc.disable()  # its callbacks are not code of the call
+            sys.setprofile(self._see)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._mine:
+            sys.setprofile(None)
+            if self._collects:
+                gc.enable()
+
+    def _refuse(self, reason: str) -> None:
+        if not self.refusal:
+            where = user_line()
+            self.refusal = f"{reason} ({where})" if where else reason
+
+    def _see(self, frame: Any, event: str, arg: Any) -> None:
+        code = frame.f_code
+        if event == "call":
+            self.codes.ran.setdefault((id(code), id(frame.f_globals)), (code, frame.f_globals))
+            kind = kind_of_code(code, frame.f_globals)
+            caller = frame.f_back
+            if kind == "user" or caller is None:
+                return
+            if kind_of_code(caller.f_code, caller.f_globals) != "user":
+                return
+            if kind == "package":
+                if code.co_qualname in _SHOWING:
+                    self._refuse(f"it reads {code.co_qualname}")
+                return
+            module = frame.f_globals.get("__name__", "?")
+            if module.partition(".")[0] not in PURE_MODULES:
+                self._refuse(f"it calls {module}.{code.co_qualname}()")
+        elif event == "c_call" and kind_of_code(code, frame.f_globals) == "user":
+            self._see_c_call(arg)
+
+    def _see_c_call(self, function: Any) -> None:
+        name = getattr(function, "__name__", "?")
+        owner = getattr(function, "__self__", None)
+        module = getattr(function, "__module__", None)
+        if owner is None or isinstance(owner, types.ModuleType):
+            if module == "builtins":
+                if name in IMPURE_BUILTINS:
+                    self._refuse(f"it calls {name}()")
+                self.codes.by_name |= name in BY_NAME_BUILTINS
+                return
+            if module in PURE_MODULES:
+                return
+        elif isinstance(owner, _PLAIN) or owner in _PLAIN:
+            return
+        elif type(owner).__module__ in PURE_MODULES or name == "__init_subclass__":
+            return
+        elif name in ("__init__", "__new__", "__setattr__", "__getattribute__"):
+            self.codes.by_name |= "attr" in name
+            return
+        of = module or type(owner).__qualname__
+        self._refuse(f"it calls {of}.{name}()")

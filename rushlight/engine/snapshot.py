@@ -1,0 +1,225 @@
+"""A snapshot of Python values that is quick to compare with what is there now.
+
+In: containers, namespaces and cells as a walk meets them (`add_*`), then `seal`. Out: `holds()`.
+Values are compared by identity in flat C loops; where that fails, numbers and texts of the same
+class and value count as the same and take the place of the old ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import types
+from collections.abc import Callable, Iterable
+from typing import Any
+
+SIMPLE = (type(None), bool, int, float, complex, str, bytes)
+_is = operator.is_
+_values = operator.methodcaller("values")
+_chain = itertools.chain.from_iterable
+_cell_contents = operator.attrgetter("cell_contents")
+_namespace = operator.attrgetter("__dict__")
+_function_parts = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
+
+
+def same(now: Any, before: Any) -> bool:
+    """The same object, or an equal number or text of the same class."""
+    if now is before:
+        return True
+    if not isinstance(before, SIMPLE) or now.__class__ is not before.__class__:
+        return False
+    return now == before and str(now) == str(before) or (now != now and before != before)
+
+
+class Snapshot:
+    """`tensors`: every tensor that was found. `unguardable`: why it can never be replayed."""
+
+    def __init__(self) -> None:
+        self.unguardable = ""
+        self.tensors: list[Any] = []
+        self.count = 0
+        self._seen: dict[int, Any] = {}  # keeps what was met alive, so ids stay theirs
+        self._shared: dict[int, Any] = {}
+        self._dicts: list[tuple[dict, str]] = []
+        self._sequences: list[tuple[Any, str]] = []
+        self._cells: list[tuple[types.CellType, str]] = []
+        self._entries: list[tuple[Any, list[str], str]] = []
+        self._absent: list[tuple[Any, frozenset[str], str]] = []
+        self._holders: list[tuple[Any, dict]] = []
+        self._functions: list[tuple[types.FunctionType, str]] = []
+        self._others: list[tuple[Callable[[], Any], Any, str]] = []
+        self._sealed: _Sealed | None = None
+
+    def enter(self, value: Any) -> bool:
+        """Is this object new to the walk?"""
+        if id(value) in self._seen:
+            if isinstance(value, (dict, list, tuple)):
+                self._shared[id(value)] = value
+            return False
+        self._seen[id(value)] = value
+        return True
+
+    def met(self, value: Any) -> bool:
+        return id(value) in self._seen
+
+    def is_shared(self, value: Any) -> bool:
+        """Was this container, or one that holds it, reached in two ways?"""
+        return id(value) in self._shared or any(
+            isinstance(holder, (list, tuple)) and any(value is item for item in holder)
+            for holder in self._shared.values()
+        )
+
+    def add_dict(self, mapping: dict, name: str) -> None:
+        self._dicts.append((mapping, name))
+        self.count += len(mapping) + 1
+
+    def add_sequence(self, items: Any, name: str) -> None:
+        if not isinstance(items, tuple):
+            self._sequences.append((items, name))
+        self.count += len(items)
+
+    def add_cell(self, cell: types.CellType, name: str) -> None:
+        self._cells.append((cell, name))
+        self.count += 1
+
+    def add_entries(self, mapping: Any, names: list[str], name: str) -> None:
+        if names:
+            self._entries.append((mapping, names, name))
+            self.count += len(names)
+
+    def add_absent(self, mapping: Any, names: frozenset[str], name: str) -> None:
+        if names:
+            self._absent.append((mapping, names, name))
+
+    def add_holder(self, value: Any, space: dict) -> None:
+        self._holders.append((value, space))
+
+    def add_function(self, fn: types.FunctionType, name: str) -> None:
+        self._functions.append((fn, name))
+        self.count += 1
+
+    def add_other(self, read: Callable[[], Any], name: str) -> None:
+        self._others.append((read, read(), name))
+        self.count += 1
+
+    def seal(self, free: dict[int, set[str]] | None = None) -> Snapshot:
+        """Note the values as they are now. `free`: id of a dict -> keys that may change."""
+        self._sealed = _Sealed(self, free or {})
+        return self
+
+    def holds(self) -> bool:
+        return self._sealed is not None and self._sealed.holds()
+
+    def difference(self) -> str:
+        """The name of something that changed ("" if nothing did)."""
+        return "" if self._sealed is None else self._sealed.difference()
+
+
+class _Flat:
+    """Values read by one C iterator, and what they were."""
+
+    def __init__(self, read: Callable[[], Iterable[Any]], names: list[str]) -> None:
+        self.read = read
+        self.names = names
+        self.values = list(read())
+
+    def holds(self) -> bool:
+        return all(map(_is, self.read(), self.values)) or not self.difference()
+
+    def difference(self) -> str:
+        values = self.values
+        now = list(self.read())
+        if len(now) != len(values):
+            return self.names[0] if self.names else "a container"
+        for position, value in enumerate(now):
+            if not same(value, values[position]):
+                return self.names[min(position, len(self.names) - 1)]
+            values[position] = value
+        return ""
+
+
+class _Sealed:
+    def __init__(self, snapshot: Snapshot, free: dict[int, set[str]]) -> None:
+        whole = [(d, n) for d, n in snapshot._dicts if d and id(d) not in free]
+        self.dicts = dicts = [d for d, _ in whole] + [
+            d for d, _ in snapshot._dicts if d and id(d) in free
+        ]
+        self.sizes = list(map(len, dicts))
+        self.size_names = [n for _, n in whole]
+        self.empty = [(d, n) for d, n in snapshot._dicts if not d]
+        self.empty_dicts = [d for d, _ in self.empty]
+        plain = [d for d, _ in whole]
+        sequences = [s for s, _ in snapshot._sequences]
+        self.lengths = list(map(len, sequences))
+        self.sequences = sequences
+        functions = [f for f, _ in snapshot._functions]
+        holders = [h for h, _ in snapshot._holders]
+        cells = [c for c, _ in snapshot._cells]
+        entries = list(snapshot._entries)
+        for mapping, name in snapshot._dicts:
+            if id(mapping) in free:
+                entries.append((mapping, [k for k in mapping if k not in free[id(mapping)]], name))
+        spaces = [mapping for mapping, names, _ in entries for _ in names]
+        names = [name for _, names, _ in entries for name in names]
+        self.flat = [
+            _Flat(lambda: _chain(map(_values, plain)),
+                  [f"{n}[{k!r}]" for d, n in whole for k in d]),
+            _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
+            _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
+            _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
+            _Flat(lambda: map(operator.getitem, spaces, names),
+                  [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
+            _Flat(lambda: _chain(map(_function_parts, functions)),
+                  [n for _, n in snapshot._functions for _ in range(3)]),
+            _Flat(lambda: map(_namespace, holders),
+                  ["an object's attributes"] * len(snapshot._holders)),
+        ]  # fmt: skip
+        self.flat = [flat for flat in self.flat if flat.values]
+        self.absent = [(m.keys().isdisjoint, names, n) for m, names, n in snapshot._absent]
+        self.others = snapshot._others
+
+    def holds(self) -> bool:
+        try:
+            return (
+                list(map(len, self.dicts)) == self.sizes
+                and not any(self.empty_dicts)
+                and list(map(len, self.sequences)) == self.lengths
+                and all([flat.holds() for flat in self.flat])
+                and all([apart(names) for apart, names, _ in self.absent])
+                and all([same_content(read(), value) for read, value, _ in self.others])
+            )
+        except (KeyError, ValueError, AttributeError, RuntimeError):
+            return False
+
+    def difference(self) -> str:
+        """A name, for messages; "" when all holds."""
+        for mapping, name in self.empty:
+            if mapping:
+                return name
+        if list(map(len, self.dicts)) != self.sizes:
+            pairs = zip(map(len, self.dicts), self.sizes, strict=True)
+            at = next(i for i, (now, before) in enumerate(pairs) if now != before)
+            return self.size_names[at] if at < len(self.size_names) else "a dict"
+        if list(map(len, self.sequences)) != self.lengths:
+            return "the length of a list"
+        try:
+            for flat in self.flat:
+                if found := flat.difference():
+                    return found
+        except (KeyError, ValueError, AttributeError, RuntimeError) as error:
+            return str(error)
+        for apart, names, name in self.absent:
+            if not apart(names):
+                return f"{name}.{'|'.join(sorted(names))}"
+        return next((n for read, v, n in self.others if not same_content(read(), v)), "")
+
+
+def same_content(now: Any, before: Any) -> bool:
+    """Contents that `add_other` reads: bytes, sets of ids, tuples, single objects."""
+    if now is before:
+        return True
+    if isinstance(before, tuple) and isinstance(now, tuple):
+        return len(now) == len(before) and all(map(_is, now, before))
+    if isinstance(before, frozenset):
+        return now == before
+    return same(now, before)

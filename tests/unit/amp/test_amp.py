@@ -1,0 +1,70 @@
+"""Autocast casts by PyTorch's lists; GradScaler skips steps that overflow."""
+
+import pytest
+
+import rushlight as torch
+
+
+def test_autocast_lowers_products_and_raises_losses() -> None:
+    layer, x = torch.nn.Linear(4, 3), torch.ones(2, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = layer(x)
+        assert y.dtype is torch.bfloat16
+        assert (x + 1).dtype is torch.float32
+        assert (x.double() @ x.double().T).dtype is torch.float64
+        loss = torch.nn.functional.cross_entropy(y, torch.tensor([0, 1]))
+        with torch.autocast("cpu", enabled=False):
+            assert layer(x).dtype is torch.float32
+        assert layer(x).dtype is torch.bfloat16
+    assert loss.dtype is torch.float32 and layer(x).dtype is torch.float32
+    loss.backward()
+    assert layer.weight.grad.dtype is torch.float32
+
+
+def test_autocast_is_left_when_an_error_leaves_it() -> None:
+    with pytest.raises(ZeroDivisionError), torch.autocast("cpu"):
+        1 / 0
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_compiled_function_sees_the_mode_of_its_caller() -> None:
+    double = torch.compile(lambda x: x @ x)
+    x = torch.ones(2, 2)
+    for _ in range(3):
+        assert double(x).dtype is torch.float32
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert double(x).dtype is torch.bfloat16
+
+
+def test_autocast_of_a_device_that_is_not_there_warns_and_does_nothing() -> None:
+    with pytest.warns(UserWarning, match="not available"):
+        context = torch.autocast("cuda")
+    with context:
+        assert not torch.is_autocast_enabled("cpu")
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_a_step_that_overflowed_is_skipped(bad: float) -> None:
+    weight = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    optimizer = torch.optim.Adam([weight], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
+    for factor, scale in ((bad, 4.0), (1.0, 8.0)):
+        before = weight.tolist()
+        optimizer.zero_grad()
+        scaler.scale((weight * torch.tensor([factor, 1.0])).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert scaler.get_scale() == scale
+        assert (weight.tolist() == before) is (factor != 1.0)
+
+
+def test_misuse_of_the_scaler_is_an_error() -> None:
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+    with pytest.raises(AssertionError, match="No inf checks were recorded prior to update"):
+        scaler.update()
+    scaler.scale(weight.sum()).backward()
+    scaler.step(optimizer)
+    with pytest.raises(RuntimeError, match="already been called since the last update"):
+        scaler.step(optimizer)

@@ -1,0 +1,84 @@
+"""The public names, and the stored list of those that must stay: tests/arch/public_names.txt.
+
+    python tools/public_names.py            # add new names to the list; it never takes one away
+    python tools/public_names.py --check    # exit 1 if a name is new or gone
+
+A program written for one release runs on the next one, so a name leaves the list only by hand, with
+an entry in CHANGELOG.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+LIST = ROOT / "tests" / "arch" / "public_names.txt"
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+# Modules that users import, with the name that PyTorch's users know them by.
+MODULES = (
+    "rushlight", "rushlight.attention", "rushlight.autograd", "rushlight.cuda", "rushlight.linalg",
+    "rushlight.losses", "rushlight.nn.attention.flex_attention",
+    "rushlight.nn", "rushlight.nn.functional", "rushlight.nn.init",
+    "rushlight.nn.utils", "rushlight.optim", "rushlight.optim.lr_scheduler", "rushlight.random",
+    "rushlight.serialization", "rushlight.utils", "rushlight.utils.checkpoint",
+    "rushlight.utils.data",
+)  # fmt: skip
+
+# Single public names of modules that are else internal.
+SINGLE = ("rushlight.autograd.graph.saved_tensors_hooks",)
+
+
+def public_names() -> set[str]:
+    """Every name that a user may rely on, with its module."""
+    found = {f"{name}.{member}" for name in MODULES for member in members(name)} | set(SINGLE)
+    tensor = importlib.import_module("rushlight").Tensor
+    return found | {f"rushlight.Tensor.{name}" for name in dir(tensor) if not name.startswith("_")}
+
+
+def members(module_name: str) -> Iterator[str]:
+    """What `__all__` says; without it, what the module defines itself."""
+    module = importlib.import_module(module_name)
+    if hasattr(module, "__all__"):
+        yield from module.__all__
+        return
+    for name, value in vars(module).items():
+        if not name.startswith("_") and getattr(value, "__module__", None) == module_name:
+            yield name
+
+
+def find_public(name: str) -> Any:
+    """The object of a listed name; AttributeError or ImportError if it is gone."""
+    module_name = max((m for m in MODULES if name.startswith(m + ".")), key=len)
+    found = importlib.import_module(module_name)
+    for part in name[len(module_name) + 1 :].split("."):
+        found = getattr(found, part)
+    return found
+
+
+def stored_names() -> list[str]:
+    return LIST.read_text(encoding="utf-8").split() if LIST.exists() else []
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Keep the list of public names.")
+    parser.add_argument("--check", action="store_true", help="compare only")
+    check = parser.parse_args(argv).check
+    stored, now = set(stored_names()), public_names()
+    for sign, names in (("new", now - stored), ("gone", stored - now)):
+        for name in sorted(names):
+            print(f"{sign}  {name}")
+    if not check:
+        LIST.write_text("\n".join(sorted(stored | now)) + "\n", encoding="utf-8")
+        return 0
+    return 1 if stored != now else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
