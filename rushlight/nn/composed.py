@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import rushlight as torch
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -173,6 +174,7 @@ def pixel_shuffle(input: torch.Tensor, upscale_factor: int) -> torch.Tensor:
     """Turn groups of channels into finer pixels: (*, C*r*r, H, W) -> (*, C, H*r, W*r)."""
     *batch, channels, height, width = input.shape
     r = upscale_factor
-    blocks = input.reshape(-1, channels // (r * r), r, r, height, width)
+    lead = math.prod(batch)
+    blocks = input.reshape(lead, channels // (r * r), r, r, height, width)
     fine = blocks.permute(0, 1, 4, 2, 5, 3)
     return fine.reshape(*batch, channels // (r * r), height * r, width * r)
