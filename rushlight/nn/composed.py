@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 import rushlight as torch
 
 SELU_ALPHA = 1.6732632423543772848170429916717
