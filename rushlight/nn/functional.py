@@ -24,13 +24,12 @@ from rushlight.nn.composed import (
     tanhshrink,
     threshold,
 )
+from rushlight.tensors import functional_more as _more
+from rushlight.tensors import functional_sample as _sample
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -96,6 +95,8 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
+from rushlight.tensors.functional_more import *  # noqa: F403
+from rushlight.tensors.functional_sample import *  # noqa: F403
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -188,3 +189,4 @@ __all__ = [
     "unfold",
     "upsample",
 ]
+__all__ = sorted({*__all__, *_more.__all__, *_sample.__all__, "channel_shuffle"})
