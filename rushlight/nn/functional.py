@@ -24,12 +24,13 @@ from rushlight.nn.composed import (
     tanhshrink,
     threshold,
 )
-from rushlight.tensors import functional_more as _more
-from rushlight.tensors import functional_sample as _sample
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
     avg_pool1d,
     avg_pool2d,
     avg_pool3d,
@@ -95,8 +96,11 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
-from rushlight.tensors.functional_more import *  # noqa: F403
-from rushlight.tensors.functional_sample import *  # noqa: F403
+from rushlight.tensors.functional import functional_more as _more
+from rushlight.tensors.functional import functional_sample as _sample
+
+globals().update({name: getattr(_more, name) for name in _more.__all__})
+globals().update({name: getattr(_sample, name) for name in _sample.__all__})
 
 __all__ = [
     "adaptive_avg_pool1d",

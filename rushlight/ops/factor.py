@@ -47,7 +47,7 @@ def lu_array(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def permutation(pivots: np.ndarray, size: int) -> np.ndarray:
-    """The rows of the identity in the order that the changes give: A = P L U, as [..., size, size]."""
+    """Rows of the identity in the order that the changes give: A = P L U, [..., size, size]."""
     flat = pivots.reshape(int(np.prod(pivots.shape[:-1], dtype=int)), pivots.shape[-1])
     result = np.zeros((len(flat), size, size))
     for batch, changes in enumerate(flat):

@@ -143,25 +143,46 @@ def _reference(f: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray
     return ref.elementwise(f)
 
 
-def _special(name: str, doc: str, rule: Callable, reference: Callable, grad: Any = NO_RULE,
-             low: float = -12.0, high: float = 12.0, torch: tuple[str, ...] = ()) -> OpDef:  # fmt: skip
+def _special(
+    name: str,
+    doc: str,
+    rule: Callable,
+    reference: Callable,
+    grad: Any = NO_RULE,
+    low: float = -12.0,
+    high: float = 12.0,
+    torch: tuple[str, ...] = (),
+) -> OpDef:
     return composite(
         name, doc, (Arg("x"),), rule, _reference(reference), grad, promote="float",
         torch=torch, samples=unary(low, high),
     )  # fmt: skip
 
 
-i0e = _special("i0e", "exp(-|x|) I0(x).", scaled_i0, _signed(lambda x: tables.scaled_i(0, x), False),
-               lambda g, x, out: (g * (i1e(x) - sign(x) * out),))  # fmt: skip
-i1e = _special("i1e", "exp(-|x|) I1(x).", scaled_i1, _signed(lambda x: tables.scaled_i(1, x), True),
-               lambda g, x, out: (g * where(eq(x, 0.0), 0.5, i0e(x) - out * (sign(x) + _inverse(x))),),
-)  # fmt: skip
+i0e = _special(
+    "i0e",
+    "exp(-|x|) I0(x).",
+    scaled_i0,
+    _signed(lambda x: tables.scaled_i(0, x), False),
+    lambda g, x, out: (g * (i1e(x) - sign(x) * out),),
+)
+i1e = _special(
+    "i1e",
+    "exp(-|x|) I1(x).",
+    scaled_i1,
+    _signed(lambda x: tables.scaled_i(1, x), True),
+    lambda g, x, out: (g * where(eq(x, 0.0), 0.5, i0e(x) - out * (sign(x) + _inverse(x))),),
+)
 i0 = _special("i0", "The modified Bessel function I0.", lambda x: scaled_i0(x) * exp(abs_(x)),
               _signed(lambda x: tables.scaled_i(0, x) * math.exp(x), False),
               lambda g, x: (g * i1(x),), torch=torch_names("i0"))  # fmt: skip
-i1 = _special("i1", "The modified Bessel function I1.", lambda x: scaled_i1(x) * exp(abs_(x)),
-              _signed(lambda x: tables.scaled_i(1, x) * math.exp(x), True),
-              lambda g, x, out: (g * (where(eq(x, 0.0), 0.5, i0(x) - out * _inverse(x))),))  # fmt: skip
+i1 = _special(
+    "i1",
+    "The modified Bessel function I1.",
+    lambda x: scaled_i1(x) * exp(abs_(x)),
+    _signed(lambda x: tables.scaled_i(1, x) * math.exp(x), True),
+    lambda g, x, out: (g * (where(eq(x, 0.0), 0.5, i0(x) - out * _inverse(x))),),
+)
 
 
 def _inverse(x: Any) -> Any:

@@ -115,7 +115,7 @@ def plan_of(record: OpDef) -> Plan:
     return plan
 
 
-def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = "") -> Any:
+def apply(record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = "") -> Any:  # noqa: C901, E501
     """Record one call."""
     plan = PLANS.get(record.name) or plan_of(record)
     if AUTOCAST.dtype is not None:

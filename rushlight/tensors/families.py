@@ -27,7 +27,8 @@ from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special, functions_stats, functions_native,
+    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
+    functions_stats, functions_native,
     functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
@@ -37,8 +38,8 @@ for _family in FAMILIES:
     METHODS.update(_family.METHODS)
 
 # What PyTorch gives an `out=`, where the function itself has none.
-WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min column_stack
-cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron log_softmax
+WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
+column_stack cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron log_softmax
 logcumsumexp logit logsumexp msort mv nanmean nansum outer scatter scatter_add scatter_reduce
 searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot vstack row_stack
 ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax

@@ -16,7 +16,7 @@ from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
-from rushlight.tensors.functions_view import chunk, reshape, transpose
+from rushlight.tensors.functions_view import chunk, reshape
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node

@@ -1,4 +1,4 @@
-"""nn.functional: sampling at real places (grid_sample), unpooling, and resizing by cubics and areas.
+"""nn.functional: sampling at real places (grid_sample), unpooling, resizing by cubics and areas.
 
 Everything is composed of gathers and scatters, so gradients reach the image and the places.
 """
@@ -144,7 +144,7 @@ def _held(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
 
 
 def _read(input: Tensor, places: Sequence[Tensor]) -> Tensor:
-    """input[n, :, places], 0 where a place is outside. places: whole numbers as floats, [N, *out]."""
+    """input[n, :, places], 0 where a place is outside. places: whole floats, [N, *out]."""
     sizes = input._shape[2:]
     inside = None
     flat: Any = 0

@@ -165,8 +165,14 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: D
     return reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
 
 
-def logaddexp(input: Tensor, other: Tensor, *, dtype: DType | None = None,
-              input_mask: Tensor | None = None, other_mask: Tensor | None = None) -> Tensor:  # fmt: skip
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: DType | None = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
     """logaddexp, where what a mask hides counts as nothing."""
     a = _filled(reduce._cast(input, dtype), input_mask, -math.inf)
     b = _filled(reduce._cast(other, dtype), other_mask, -math.inf)

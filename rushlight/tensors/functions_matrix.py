@@ -232,8 +232,10 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
             raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {x.dim()}D")
     for i, (a, b) in enumerate(zip(items, items[1:], strict=False)):
         if a._shape[1] != b._shape[0]:
-            raise RuntimeError(f"multi_dot(): tensors {i} and {i + 1} with shapes "
-                               f"{list(a._shape)} and {list(b._shape)} cannot be multiplied")  # fmt: skip
+            raise RuntimeError(
+                f"multi_dot(): tensors {i} and {i + 1} with shapes "
+                f"{list(a._shape)} and {list(b._shape)} cannot be multiplied"
+            )
     result = _product(items, _order([x._shape[0] for x in items] + [items[-1]._shape[1]]))
     if first:
         result = squeeze(result, 0)

@@ -379,7 +379,8 @@ def index_reduce(
     """Rows of source joined with the input's at the indices by prod, mean, amax or amin."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
         )
     if not input.dim():
         flat = index_reduce(reshape(input, (1,)), 0, index, reshape(source, (-1,)), reduce,
@@ -414,8 +415,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
 
 FUNCTIONS: dict[str, Callable] = {
     name: globals()[name]
-    for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef trapezoid
-    cumulative_trapezoid gradient isin renorm index_reduce nonzero_static hash_tensor""".split()
+    for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef
+    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static hash_tensor""".split()
 }
 FUNCTIONS["trapz"] = trapezoid
 METHODS: dict[str, Callable] = {
