@@ -39,7 +39,8 @@ for _family in FAMILIES:
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
-column_stack cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron log_softmax
+column_stack cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron
+log_softmax
 logcumsumexp logit logsumexp msort mv nanmean nansum outer scatter scatter_add scatter_reduce
 searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot vstack row_stack
 ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax

@@ -416,7 +416,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
 FUNCTIONS: dict[str, Callable] = {
     name: globals()[name]
     for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef
-    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static hash_tensor""".split()
+    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static
+hash_tensor""".split()
 }
 FUNCTIONS["trapz"] = trapezoid
 METHODS: dict[str, Callable] = {
