@@ -26,6 +26,7 @@ from rushlight.nn.composed import (
 )
 from rushlight.tensors import functional_more as _more
 from rushlight.tensors import functional_sample as _sample
+from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
