@@ -96,6 +96,7 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
+from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
 
 __all__ = [
     "adaptive_avg_pool1d",
