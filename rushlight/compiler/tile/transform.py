@@ -179,7 +179,6 @@ class Substitution:
             dest=self.dest(grid.dest),
         )
 
-
     def attention(self, grid: AttentionGrid) -> AttentionGrid:
         axes = {name: self.axis_list([getattr(grid, name)])[0] for name in ("l", "s", "e", "ev")}
         return replace(

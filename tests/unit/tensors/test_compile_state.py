@@ -170,7 +170,7 @@ def case_code_replaced():
 def case_partial_and_cache():
     box = [2.0]
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def scale(n):
         return n * 2
 
@@ -181,7 +181,7 @@ def case_partial_and_cache():
 def test_caches_of_impure_functions_are_not_replayed():
     box = [2.0]
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def scale(n):
         return n * box[0]
 
