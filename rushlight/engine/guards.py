@@ -122,7 +122,7 @@ class _Walk:
         for position, inner in enumerate(value):
             self.value(inner, f"{name}[{position}]")
 
-    def whole_dict(self, mapping: dict, name: str) -> None:
+    def whole_dict(self, mapping: Any, name: str) -> None:
         self.snapshot.add_dict(mapping, name)
         for key, inner in list(mapping.items()):
             self.value(inner, f"{name}[{key!r}]" if isinstance(key, (str, int)) else f"{name}[...]")

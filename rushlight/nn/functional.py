@@ -98,6 +98,7 @@ from rushlight.tensors.functional import (
 )
 from rushlight.tensors.functional import functional_more as _more
 from rushlight.tensors.functional import functional_sample as _sample
+from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
 
 globals().update({name: getattr(_more, name) for name in _more.__all__})
 globals().update({name: getattr(_sample, name) for name in _sample.__all__})

@@ -324,7 +324,7 @@ class _Parser(LineReader):
         axes = [axis for end in ("s", "e", "ev", "{") for axis in self.axes(end)]
         self.lines()
         self.take("holes")
-        holes = [self.atom()]
+        holes: list[Any] = [self.atom()]
         while self.accept(","):
             holes.append(self.atom())
         self.next_row()
@@ -336,9 +336,8 @@ class _Parser(LineReader):
         stores = self.stores()
         self.take("}")
         lse_stores = self.stores() if self.accept("lse") else ()
-        return ir.AttentionGrid(
-            batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores
-        )
+        given = (batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores)
+        return ir.AttentionGrid(*given)  # type: ignore[arg-type]
 
     def scatter(self) -> ir.ScatterGrid:
         kind, dest = self.take(), self.buffers[self.take()]
