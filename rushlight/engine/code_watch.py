@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import gc
 import sys
 import sysconfig
 import types
@@ -128,24 +129,30 @@ class Codes:
 
 
 class CodeWatch:
-    """A context manager; afterwards `codes` and `refusal` ("" if all is harmless)."""
+    """A context manager; afterwards `codes` and `refusal` ("" if all is harmless).
+
+    The collector of cycles waits: what its callbacks and finalizers run is not part of the call.
+    """
 
     def __init__(self) -> None:
         self.codes = Codes()
         self.refusal = ""
-        self._mine = False
+        self._mine = self._collects = False
 
     def __enter__(self) -> CodeWatch:
         if sys.getprofile() is not None:
             self._refuse("a profiler is watching")
         else:
-            self._mine = True
+            self._mine, self._collects = True, gc.isenabled()
+            gc.disable()
             sys.setprofile(self._see)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._mine:
             sys.setprofile(None)
+            if self._collects:
+                gc.enable()
 
     def _refuse(self, reason: str) -> None:
         if not self.refusal:
