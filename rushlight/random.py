@@ -22,9 +22,7 @@ __all__ = [
 
 
 @contextmanager
-def fork_rng(
-    devices: Any = None, enabled: bool = True, device_type: str = "cpu"
-) -> Iterator[None]:
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cpu") -> Iterator[None]:
     """The random state at the end is what it was before."""
     state = get_rng_state() if enabled else None
     try:

@@ -23,7 +23,7 @@ import ast
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -52,6 +52,10 @@ ARROWS: dict[str, set[str]] = {
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
     # Public namespaces that are one file at the top: they publish what `tensors` defines.
     "linalg": {"tensors"},
+    "special": {"tensors"},
+    "masked": {"tensors"},
+    "functional": {"tensors"},
+    "signal": _PUBLIC,
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": _PUBLIC,
@@ -78,9 +82,6 @@ ARROWS: dict[str, set[str]] = {
 EXCEPTIONS: dict[str, set[str]] = {
     # nn.functional publishes the functions of the core one by one; they have no other public name.
     "rushlight/nn/functional.py": {"rushlight.tensors.functional"},
-    # The weights that attention returns follow the rule of scaled_dot_product_attention for rows
-    # that may attend to nothing; PyTorch has no public name for it.
-    "rushlight/nn/attention.py": {"rushlight.tensors.functional_act.masked_softmax"},
 }
 
 # Parts whose arithmetic must come from our own kernels. numpy may hold and move data there.
@@ -136,6 +137,13 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.path.read_text(encoding="utf-8"), self.name)
+
+    @cached_property
+    def is_python(self) -> bool:
+        try:
+            return self.tree is not None
+        except SyntaxError:
+            return False
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
@@ -201,6 +209,8 @@ def _module_parts(module: str) -> tuple[str, ...] | None:
 
 # -------------------------------------------------------------------------------------------- rules
 
+Rule = Callable[[Source], Iterator[Finding]]
+
 
 class Checker:
     """The rules, over the files of one root."""
@@ -226,7 +236,14 @@ class Checker:
             self.numpy_compute,
             self.todos,
         )
-        return sorted({f for source in self.sources for rule in rules for f in rule(source)})
+        return sorted({f for source in self.sources for f in self._check(source, rules)})
+
+    def _check(self, source: Source, rules: Iterable[Rule]) -> Iterator[Finding]:
+        if not source.is_python:
+            yield source.finding(1, "is not Python (a syntax error)")
+            return
+        for rule in rules:
+            yield from rule(source)
 
     def _target_part(self, parts: tuple[str, ...]) -> str:
         """The part that an import reaches; a public name of the package itself is 'rushlight'."""
@@ -392,7 +409,7 @@ def main(argv: list[str] | None = None) -> int:
     findings = checker.run()
     for finding in findings:
         print(finding)
-    large = sizes(checker.sources)
+    large = sizes([source for source in checker.sources if source.is_python])
     if args.sizes:
         for finding in large:
             print(f"large  {finding}")

@@ -23,7 +23,8 @@ if str(ROOT) not in sys.path:
 
 # Modules that users import, with the name that PyTorch's users know them by.
 MODULES = (
-    "rushlight", "rushlight.autograd", "rushlight.cuda", "rushlight.linalg",
+    "rushlight", "rushlight.attention", "rushlight.autograd", "rushlight.cuda", "rushlight.linalg",
+    "rushlight.losses", "rushlight.nn.attention.flex_attention",
     "rushlight.nn", "rushlight.nn.functional", "rushlight.nn.init",
     "rushlight.nn.utils", "rushlight.optim", "rushlight.optim.lr_scheduler", "rushlight.random",
     "rushlight.serialization", "rushlight.utils", "rushlight.utils.checkpoint",

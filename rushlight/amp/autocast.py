@@ -34,9 +34,7 @@ class autocast:  # noqa: N801
         cache_enabled: bool | None = None,
     ) -> None:
         if not isinstance(device_type, str):
-            raise ValueError(
-                f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
-            )
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if device_type not in DEVICES:
             raise RuntimeError(
                 f"User specified an unsupported autocast device_type '{device_type}'"

@@ -51,9 +51,9 @@ def dq_write_orders(
     descending: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """When key block n may add to query block m: how many blocks of row m come before it."""
-    ordered = dense.flip(-1) if descending else dense
-    rank = ordered.cumsum(-1) - ordered
-    rank = (rank.flip(-1) if descending else rank).transpose(-2, -1)
+    before = dense.cumsum(-1) - dense
+    rank = dense.sum(-1, keepdim=True) - 1 - before if descending else before
+    rank = rank.transpose(-2, -1)
 
     def turns(indices: torch.Tensor) -> torch.Tensor:
         return torch.gather(rank, -1, indices.to(torch.int64)).to(torch.int32)

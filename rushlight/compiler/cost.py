@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from rushlight.compiler.tile.ir import (
+    AnyGrid,
+    AttentionGrid,
     Axis,
     Buffer,
     DotGrid,
@@ -21,7 +23,6 @@ from rushlight.compiler.tile.ir import (
     Program,
     Reduce,
     Scan,
-    ScatterGrid,
     Sort,
     Statement,
     Store,
@@ -58,7 +59,7 @@ class _Count:
     touched: dict[tuple[Buffer, bool], int] = field(default_factory=dict)
     flops: int = 0
 
-    def grid(self, grid: Grid | DotGrid | ScatterGrid) -> None:
+    def grid(self, grid: AnyGrid) -> None:
         if isinstance(grid, Grid):
             for statement in grid.body:
                 self.statement(grid.axes, statement)
@@ -70,12 +71,27 @@ class _Count:
                 axes = [axis for axis in (*outer, grid.k) if axis is not skipped]
                 self.exprs([operand], volume(axes, self.sizes))
             self.stores(grid.stores, volume(outer, self.sizes))
+        elif isinstance(grid, AttentionGrid):
+            self.attention(grid)
         else:
             points = volume((grid.update, grid.width), self.sizes)
             self.exprs([grid.row, grid.value], points)
             self.touch(grid.dest, True, points)
             self.touch(grid.dest, False, 0 if grid.kind == "set" else points)
             self.flops += points if grid.kind != "set" else 0
+
+    def attention(self, grid: AttentionGrid) -> None:
+        """As if every query looked at every key."""
+        pairs = volume((*grid.batch, grid.l, grid.s), self.sizes)
+        features = volume((grid.e,), self.sizes) + volume((grid.ev,), self.sizes)
+        self.flops += pairs * (2 * features + 3)  # the exponential, its argument, the sum
+        for operand, axes in (
+            (grid.q, (grid.l, grid.e)), (grid.k, (grid.s, grid.e)), (grid.v, (grid.s, grid.ev)),
+        ):  # fmt: skip
+            self.exprs([operand], volume((*grid.batch, *axes), self.sizes))
+        self.exprs([grid.score], pairs)
+        self.stores(grid.stores, volume((*grid.batch, grid.l, grid.ev), self.sizes))
+        self.stores(grid.lse_stores, volume((*grid.batch, grid.l), self.sizes))
 
     def statement(self, outer: Sequence[Axis], statement: Statement) -> None:
         if isinstance(statement, Loop):

@@ -6,7 +6,7 @@ the steps of one level of the dependence graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -178,14 +178,15 @@ def _take_over(
     """
     region_of = {step: r for r, region in enumerate(regions) for step in region}
     last_check = max((region_of[i] for i, s in enumerate(steps) if _checks_index(s)), default=-1)
-    taken: dict[int, int] = {}
-    for step in steps:
-        if isinstance(step, Kernel):
-            for result, source in step.inplace:
-                taken[table.number[result]] = table.number[source]
+    taken = {
+        table.number[result]: table.number[source]
+        for step in steps
+        if isinstance(step, Kernel)
+        for result, source in step.inplace
+    }
     results = {table.number[root]: root for root in roots}
     for number, step in enumerate(steps):
-        if not _is_plain_map(step) or region_of[number] <= last_check:
+        if region_of[number] <= last_check or not _may_take(step):
             continue
         for result in (n for n in step.nodes if n is not None and table.number[n] in results):
             if table.number[result] in taken:
@@ -193,28 +194,34 @@ def _take_over(
             for source in step.nodes:
                 if source not in donated or table.number[source] in taken.values():
                     continue
-                if not _fits(source, result) or not step.reads_own_element(source, result):
+                if not _fits_in_place(step, source, result):
                     continue
-                later = [
-                    other
-                    for other, read in enumerate(reads)
-                    if table.number[source] in read
-                    and other != number
-                    and region_of[other] >= region_of[number]
-                ]
-                if not later:
+                if _is_last_reader(number, table.number[source], reads, region_of):
                     taken[table.number[result]] = table.number[source]
                     break
     return taken
 
 
-def _is_plain_map(step: Step) -> TypeGuard[Kernel]:
+def _may_take(step: Step) -> TypeGuard[Kernel]:
     return isinstance(step, Kernel) and step.group.kind == "map" and not step.inplace
 
 
-def _fits(source: Node, result: Node) -> bool:
-    same_size = source.numel() == result.numel()
-    return same_size and source.dtype.itemsize == result.dtype.itemsize
+def _is_last_reader(
+    step: int, buffer: int, reads: list[set[int]], region_of: Mapping[int, int]
+) -> bool:
+    """Nobody else reads the buffer in the region of the step or later."""
+    region = region_of[step]
+    return not any(
+        buffer in read and other != step and region_of[other] >= region
+        for other, read in enumerate(reads)
+    )
+
+
+def _fits_in_place(step: Kernel, source: Node, result: Node) -> bool:
+    """The result has the source's size, and each element needs only its own of the source."""
+    same_count = source.numel() == result.numel()
+    same_size = source.dtype.itemsize == result.dtype.itemsize
+    return same_count and same_size and step.reads_own_element(source, result)
 
 
 def _checks_index(step: Step) -> bool:

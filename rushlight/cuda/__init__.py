@@ -11,23 +11,15 @@ from typing import Any, NoReturn
 from rushlight.cuda import amp
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
-_ZERO = (
-    """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
+_ZERO = """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
     max_memory_cached device_count""".split()
-)
-_NOTHING = (
-    """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
+_NOTHING = """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
     reset_max_memory_allocated reset_max_memory_cached ipc_collect""".split()
-)
-_NO = (
-    "is_available is_initialized is_bf16_supported is_current_stream_capturing".split()
-)
-_NEED = (
-    """current_device set_device synchronize get_device_name get_device_capability
+_NO = "is_available is_initialized is_bf16_supported is_current_stream_capturing".split()
+_NEED = """current_device set_device synchronize get_device_name get_device_capability
     get_device_properties mem_get_info current_stream default_stream stream Stream Event CUDAGraph
     graph get_rng_state set_rng_state memory_stats memory_summary memory_snapshot init
     make_graphed_callables utilization""".split()
-)
 
 
 class device:  # noqa: N801

@@ -52,7 +52,7 @@ _SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output
 
 @functools.cache
 def kind_of_file(filename: str) -> str:
-    """"package" (ours), "stdlib" (and the libraries we use) or "user"."""
+    """ "package" (ours), "stdlib" (and the libraries we use) or "user"."""
     if filename.startswith(_PACKAGE):
         return "package"
     if filename.startswith(_LIBRARIES):
@@ -103,7 +103,8 @@ def names_of(code: types.CodeType) -> Names:
         else:
             parts = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
             found["attributes"].update(p for p in parts if isinstance(p, str) and p.isidentifier())
-    return Names(*(frozenset(names) for names in found.values()), frozenset(inner))
+    names_found = {kind: frozenset(names) for kind, names in found.items()}
+    return Names(**names_found, inner=frozenset(inner))
 
 
 @dataclass
@@ -129,10 +130,7 @@ class Codes:
 
 
 class CodeWatch:
-    """A context manager; afterwards `codes` and `refusal` ("" if all is harmless).
-
-    The collector of cycles waits: what its callbacks and finalizers run is not part of the call.
-    """
+    """A context manager; afterwards `codes` and `refusal` ("" if all is harmless)."""
 
     def __init__(self) -> None:
         self.codes = Codes()
@@ -143,8 +141,9 @@ class CodeWatch:
         if sys.getprofile() is not None:
             self._refuse("a profiler is watching")
         else:
-            self._mine, self._collects = True, gc.isenabled()
-            gc.disable()
+            self._mine = True
+            self._collects = gc.isenabled()
+            gc.disable()  # its callbacks are not code of the call
             sys.setprofile(self._see)
         return self
 

@@ -1,8 +1,8 @@
 """Values that cannot be had because an index is out of range, and why.
 
-In: a run that failed, and the recorded node whose check failed. Out: the values that depend on it
-are marked; a flush leaves them out, so that everything else can be computed, and a look at one
-raises its error again. A mark goes with its node.
+In: a run that failed, and the recorded node whose check failed. Out: the wanted values that depend
+on it are marked; a flush leaves them out, so that everything else can be computed, and a look at
+one raises its error again. A mark goes with its node.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class _Walk:
         self.ways = ways
         self.snapshot = Snapshot()
         self.attributes = codes.attributes()
+        self.asked = frozenset().union(*(names_of(code).attributes for code, _ in codes.user()))
         self.everything = codes.by_name
         self.functions: set[int] = set()  # ids of codes whose function was found
         self.classes: set[type] = set()
@@ -87,7 +88,7 @@ class _Walk:
         if not self.snapshot.unguardable:
             self.snapshot.unguardable = reason
 
-    def value(self, value: Any, name: str) -> None:
+    def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
         if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
             return
@@ -100,16 +101,10 @@ class _Walk:
                 self.value(part, f"a hook of {name}")
             if value.__dict__:
                 self.whole_dict(value.__dict__, name)
-        elif isinstance(value, dict):
+        elif isinstance(value, (dict, types.MappingProxyType)):
             self.whole_dict(value, name)
-        elif isinstance(value, (list, tuple, deque)):
-            self.snapshot.add_sequence(value, name)
-            for position, inner in enumerate(value):
-                self.value(inner, f"{name}[{position}]")
-        elif isinstance(value, (set, frozenset)):
-            self.snapshot.add_other(functools.partial(_ids, value), name)
-            for inner in value:
-                self.value(inner, name)
+        elif isinstance(value, (list, tuple, deque, set, frozenset)):
+            self.items(value, name)
         elif isinstance(value, types.ModuleType):
             self.module(value, name)
         elif isinstance(value, _FUNCTIONS):
@@ -119,7 +114,15 @@ class _Walk:
         else:
             self.instance(value, name)
 
-    def whole_dict(self, mapping: dict, name: str) -> None:
+    def items(self, value: Any, name: str) -> None:
+        if isinstance(value, (set, frozenset)):
+            self.snapshot.add_other(functools.partial(_ids, value), name)
+        else:
+            self.snapshot.add_sequence(value, name)
+        for position, inner in enumerate(value):
+            self.value(inner, f"{name}[{position}]")
+
+    def whole_dict(self, mapping: Any, name: str) -> None:
         self.snapshot.add_dict(mapping, name)
         for key, inner in list(mapping.items()):
             self.value(inner, f"{name}[{key!r}]" if isinstance(key, (str, int)) else f"{name}[...]")
@@ -136,7 +139,9 @@ class _Walk:
 
     def module(self, module: types.ModuleType, name: str) -> None:
         origin = getattr(module, "__file__", None)
-        kind = kind_of_file(origin) if origin else "stdlib"
+        kind = kind_of_file(origin) if origin else "user"
+        if module.__name__ in sys.builtin_module_names:
+            kind = "stdlib"
         root = module.__name__.partition(".")[0]
         if kind == "package" or root in PURE_MODULES:
             return
@@ -227,6 +232,8 @@ class _Walk:
         inner = getattr(value, "__wrapped__", None)
         if inner is not None and isinstance(inner, _FUNCTIONS):  # functools.cache and the like
             self.value(inner, name)
+            if hasattr(value, "cache_info") and _reads_state(inner, set()):
+                self.refuse(f"{name} keeps results that depend on more than its arguments")
         self.owner_class(kind)
         space = getattr(value, "__dict__", None)
         if isinstance(space, dict):
@@ -243,7 +250,10 @@ class _Walk:
         if self.everything:
             self.whole_dict(space, name)
             return
-        self.some_of(space, [n for n in self.attributes if n in space or _is_data(value, n)], name)
+        names = {n for n in self.attributes if n in space or _is_data(value, n)}
+        if type(value).__module__.partition(".")[0] != "rushlight":
+            names |= self.asked  # may appear later
+        self.some_of(space, names, name)
 
     def owner_class(self, kind: type) -> None:
         """Class attributes that code names, and the functions of the class."""
@@ -252,12 +262,13 @@ class _Walk:
                 continue
             self.classes.add(cls)
             space = cls.__dict__
-            names = [n for n in space if n in self.attributes or n.startswith("__")]
-            self.snapshot.add_entries(space, sorted(set(names) - _CLASS_NOISE), cls.__qualname__)
+            names = [n for n in space if n in self.attributes
+                     or n.startswith("__") and isinstance(space[n], _MEMBERS)]  # fmt: skip
+            self.snapshot.add_entries(space, sorted(names), cls.__qualname__)
+            self.snapshot.add_absent(space, self.asked.difference(space), cls.__qualname__)
             for n in names:
-                if n not in _CLASS_NOISE:
-                    for part in _parts(space[n]):
-                        self.value(self.ways.unwrap(part), f"{cls.__qualname__}.{n}")
+                for part in _parts(space[n]):
+                    self.value(self.ways.unwrap(part), f"{cls.__qualname__}.{n}")
 
     def array(self, value: np.ndarray, name: str) -> None:
         if value.nbytes > MAX_ARRAY_BYTES or value.dtype.hasobject:
@@ -267,10 +278,7 @@ class _Walk:
 
 
 _NEVER = object()
-_CLASS_NOISE = frozenset(
-    "__module__ __doc__ __dict__ __weakref__ __annotations__ __qualname__ __abstractmethods__ "
-    "_abc_impl __parameters__ __orig_bases__ __static_attributes__ __firstlineno__".split()
-)
+_MEMBERS = (types.FunctionType, staticmethod, classmethod, property, functools.cached_property)
 
 
 def _is_user_class(cls: type) -> bool:
@@ -315,6 +323,25 @@ def _slots(kind: type) -> list[str]:
 
 def _slot(value: Any, slot: str) -> Any:
     return getattr(value, slot, None)
+
+
+def _reads_state(fn: Any, seen: set[int]) -> bool:
+    """Does a function read more than its arguments, functions, classes and modules?"""
+    fn = getattr(fn, "__wrapped__", fn)
+    if not isinstance(fn, types.FunctionType) or id(fn) in seen:
+        return False
+    seen.add(id(fn))
+    values = [fn.__globals__[n] for n in names_of(fn.__code__).globals if n in fn.__globals__]
+    try:
+        values += [cell.cell_contents for cell in fn.__closure__ or ()]
+    except ValueError:
+        return True
+    plain = (*_FUNCTIONS, type, types.ModuleType, types.BuiltinFunctionType)
+    return any(
+        _reads_state(value, seen) if isinstance(value, plain) or hasattr(value, "__wrapped__")
+        else True
+        for value in values
+    )  # fmt: skip
 
 
 def _ids(value: Any) -> frozenset:

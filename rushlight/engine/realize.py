@@ -175,12 +175,14 @@ def launch(
     """Run into these results; where a result takes an input's memory, it is that input."""
     reuse = program.plan.meta["reuse"]
     first_result = len(inputs)
-    arena = allocate(layout.arena_bytes)
     pointers = np.empty(len(program.plan.buffers), np.int64)
-    pointers[:first_result] = [buffer.address for buffer in inputs]
     count = first_result + len(results)
-    pointers[first_result:count] = [buffer.address for buffer in results]
-    pointers[count:] = layout.temp_offsets + arena.address
+    pointers[:count] = [buffer.address for buffer in (*inputs, *results)]
+    if layout.arena_bytes:
+        arena = allocate(layout.arena_bytes)
+        pointers[count:] = layout.temp_offsets + arena.address
+    else:
+        pointers[count:] = 0
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address

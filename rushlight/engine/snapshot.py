@@ -15,6 +15,7 @@ from typing import Any
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes)
 _is = operator.is_
+_values = operator.methodcaller("values")
 _chain = itertools.chain.from_iterable
 _cell_contents = operator.attrgetter("cell_contents")
 _namespace = operator.attrgetter("__dict__")
@@ -161,7 +162,7 @@ class _Sealed:
         spaces = [mapping for mapping, names, _ in entries for _ in names]
         names = [name for _, names, _ in entries for name in names]
         self.flat = [
-            _Flat(lambda: _chain(map(dict.values, plain)),
+            _Flat(lambda: _chain(map(_values, plain)),
                   [f"{n}[{k!r}]" for d, n in whole for k in d]),
             _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
             _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
@@ -222,4 +223,3 @@ def same_content(now: Any, before: Any) -> bool:
     if isinstance(before, frozenset):
         return now == before
     return same(now, before)
-

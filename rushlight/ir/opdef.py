@@ -26,6 +26,7 @@ PRIMITIVE_KINDS = (
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
+    "attention",  # flash_attention
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits
@@ -150,8 +151,8 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
-    saves       which of the values that `grad` names are really read, by the attributes (a mapping):
-                a function -> names; None: all of them
+    saves       which of the values that `grad` names are really read, by the attributes (a
+                mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
     """
 

@@ -170,9 +170,7 @@ class _ConvTranspose(_Conv):
         )  # fmt: skip
         self.output_padding = sizes_of(output_padding, self.spatial)
 
-    def forward(
-        self, input: torch.Tensor, output_size: list[int] | None = None
-    ) -> torch.Tensor:
+    def forward(self, input: torch.Tensor, output_size: list[int] | None = None) -> torch.Tensor:
         convolve = getattr(F, f"conv_transpose{self.spatial}d")
         extra = self.output_padding
         if output_size is not None:

@@ -24,7 +24,6 @@ from rushlight.nn.composed import (
     tanhshrink,
     threshold,
 )
-from rushlight.tensors.functional import masked_softmax as _masked_softmax
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -97,6 +96,13 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
+from rushlight.tensors.functional import channel_shuffle as channel_shuffle
+from rushlight.tensors.functional import functional_more as _more
+from rushlight.tensors.functional import functional_sample as _sample
+from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
+
+globals().update({name: getattr(_more, name) for name in _more.__all__})
+globals().update({name: getattr(_sample, name) for name in _sample.__all__})
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -189,3 +195,4 @@ __all__ = [
     "unfold",
     "upsample",
 ]
+__all__ = sorted({*__all__, *_more.__all__, *_sample.__all__, "channel_shuffle"})

@@ -90,6 +90,8 @@ exp: OpDef
 exp2: OpDef
 expand: OpDef
 expm1: OpDef
+flash_attention: OpDef
+flash_lse: OpDef
 flip: OpDef
 floor: OpDef
 floor_divide: OpDef

@@ -59,23 +59,27 @@ class Buffer:
         whole = np.asarray(self)
         return whole[offset : offset + nbytes].view(dtype.np).reshape(shape)
 
-    def __del__(self) -> None:
-        owner = getattr(self, "owner", None)
-        if type(owner) is Block and not self.foreign:
-            self.owner = None
-            give_back = getattr(allocator.DEFAULT, "give", None)
-            if give_back is not None:  # None when the interpreter is going down
-                give_back(owner)
-
     def __repr__(self) -> str:
         kind = "foreign buffer" if self.foreign else "buffer"
         return f"<{kind} {self.nbytes} bytes at {self.address:#x}>"
 
 
+class _Block(Buffer):
+    """A whole block of the allocator: it goes back there."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        owner, pool = getattr(self, "owner", None), allocator.DEFAULT
+        if type(owner) is Block and pool is not None:  # None: the interpreter is going down
+            self.owner = None
+            pool.give(owner)
+
+
 def allocate(nbytes: int) -> Buffer:
     """New memory, aligned to 64 bytes (2 MiB for big ones), with arbitrary contents."""
     block = allocator.DEFAULT.take(nbytes)
-    return Buffer(block.address, nbytes, block, foreign=False)
+    return _Block(block.address, nbytes, block, False)
 
 
 def from_address(address: int, nbytes: int, owner: Any, readonly: bool = False) -> Buffer:

@@ -102,8 +102,6 @@ def _each(arg: Any, change: Callable[[Any], Any]) -> Any:
     return change(arg) if dtype is not None and dtype.kind == "float" else arg
 
 
-
-
 FUNCTIONS = {
     function.__name__: function
     for function in (

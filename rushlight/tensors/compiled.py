@@ -34,15 +34,8 @@ from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import Defaults
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
-from rushlight.tensors.replay import (
-    RATE_NAMES,
-    Builder,
-    NeedsGradients,
-    Refused,
-    Replay,
-    TensorGuards,
-    forget_values,
-)
+from rushlight.tensors.replay import Replay, TensorGuards, forget_values
+from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor
 
 MAX_ENTRIES = 8  # replays for one kind of arguments
@@ -160,10 +153,9 @@ class CompiledFunction:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
             return self._fn(*args, **kwargs)
-        for entry in kind.entries:
-            if entry.holds(tensors):
-                with LOCK:
-                    result = entry.run(tensors)
+        with LOCK:
+            for entry in kind.entries:
+                result = entry.run(tensors) if entry.holds(tensors) else NotImplemented
                 if result is not NotImplemented:
                     self.replays += 1
                     kind.captures = 0
@@ -275,7 +267,14 @@ def _describe(leaf: Any) -> Any:
         view = leaf._view
         if view is None and leaf._storage.foreign is None:
             return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
-        return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf), leaf.stride(), view is None)
+        return (
+            leaf._shape,
+            leaf._dtype,
+            leaf.requires_grad,
+            type(leaf),
+            leaf.stride(),
+            view is None,
+        )
     if isinstance(leaf, SIMPLE):
         return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
     return (type(leaf), id(leaf))

@@ -1,4 +1,4 @@
-"""nn.functional: activations, dropout, linear maps, embedding, normalization, attention."""
+"""nn.functional: activations, dropout, linear maps, embedding, normalization."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_shape import one_hot
-from rushlight.tensors.functions_view import chunk, reshape, transpose
+from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
+from rushlight.tensors.functions_view import chunk, reshape
 from rushlight.tensors.indexing import check_index
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
 
@@ -84,7 +84,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    if weight.numel() > 1:
+    if weight.numel() == 1:
+        weight = reshape(weight, ())
+    else:
         shape = [1] * input.dim()
         shape[1 if input.dim() > 1 else 0] = weight.numel()
         weight = reshape(weight, shape)
@@ -350,10 +352,12 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     size = vector_norm(input, p, dim, True)
-    return input / clamp(size, min=eps).expand(input._shape)
+    result = input / clamp(size, min=eps).expand(input._shape)
+    return result if out is None else write_out(out, result)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    x1, x2 = broadcast_tensors(x1, x2)
     a = clamp(vector_norm(x1, 2, dim, True), min=eps)
     b = clamp(vector_norm(x2, 2, dim, True), min=eps)
     return ((x1 / a) * (x2 / b)).sum(dim)
@@ -366,31 +370,6 @@ def pairwise_distance(
 
 
 # Attention ---------------------------------------------------------------------------------
-
-
-def scaled_dot_product_attention(
-    query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:  # fmt: skip
-    """softmax(query @ key.T * scale + mask) @ value."""
-    scale = 1 / math.sqrt(query._shape[-1]) if scale is None else scale
-    if enable_gqa:
-        key = key.repeat_interleave(query._shape[-3] // key._shape[-3], -3)
-        value = value.repeat_interleave(query._shape[-3] // value._shape[-3], -3)
-    scores = (query * scale) @ transpose(key, -2, -1)
-    if is_causal:
-        if attn_mask is not None:
-            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be "
-                               "set when is_causal=True")  # fmt: skip
-        attn_mask = new_tensor(_causal(query._shape[-2], key._shape[-2]))
-    if attn_mask is not None:
-        if attn_mask._dtype is bool_:
-            scores = apply(ops.where, (attn_mask, scores, -math.inf))
-        else:
-            scores = scores + attn_mask
-    weights = masked_softmax(scores, None if is_causal else attn_mask)
-    return dropout(weights, dropout_p) @ value
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -407,18 +386,12 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return apply(ops.where, (dead, 0.0, weights))
 
 
-def _causal(rows: int, columns: int) -> Any:
-    i = ops.reshape.node(ops.iota.node(rows, int64), (rows, 1))
-    j = ops.reshape.node(ops.iota.node(columns, int64), (1, columns))
-    return ops.ge.node(i, j)
-
-
 __all__ = [
     "batch_norm", "bilinear", "celu", "cosine_similarity", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "elu", "embedding", "feature_dropout", "gelu", "glu", "group_norm",
     "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "instance_norm",
     "layer_norm", "leaky_relu", "linear", "local_response_norm", "log_softmax", "logsigmoid",
     "mish", "normalize", "one_hot", "pairwise_distance", "prelu", "relu", "relu6", "rms_norm",
-    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
+    "selu", "sigmoid", "silu", "softmax", "softmin", "softplus",
     "softshrink", "softsign", "tanh", "tanhshrink", "threshold",
 ]  # fmt: skip

@@ -31,9 +31,7 @@ class Tracked:
             return Tracked(function(self.value, other), lambda: function(mine(), other))
         if other.__class__ is Tracked:
             theirs = other.read
-            return Tracked(
-                function(self.value, other.value), lambda: function(mine(), theirs())
-            )
+            return Tracked(function(self.value, other.value), lambda: function(mine(), theirs()))
         return NotImplemented
 
     def _asked(self, function: Callable[[Any], Any]) -> Any:

@@ -54,9 +54,7 @@ def _compare(actual: Any, expected: Any, options: tuple, where: str) -> str | No
         inner = ((actual[key], expected[key], f"[{key!r}]") for key in actual)
     elif _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            return (
-                f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{where}"
-            )
+            return f"The length of the sequences mismatch: {len(actual)} != {len(expected)}{where}"
         inner = ((a, e, f"[{i}]") for i, (a, e) in enumerate(zip(actual, expected, strict=True)))
     elif actual is None or expected is None:
         return None if actual is expected else f"None mismatch: {actual} is not {expected}{where}"

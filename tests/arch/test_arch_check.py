@@ -114,6 +114,11 @@ def test_import_along_the_arrows_passes(tree, name, statement):
     assert tree(name, f"{statement}\n") == []
 
 
+def test_file_that_is_not_python_is_found(tree):
+    (finding,) = tree("nn/a.py", "<<<<<<< HEAD")
+    assert finding.startswith("rushlight/nn/a.py:1: is not Python")
+
+
 def test_type_checking_import_follows_the_arrows(tree):
     text = """
         from typing import TYPE_CHECKING

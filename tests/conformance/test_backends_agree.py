@@ -119,6 +119,15 @@ def integers(v: Values) -> list[Node]:
     ]  # fmt: skip
 
 
+def attention(v: Values) -> list[Node]:
+    """The output, what is made of it, and the lse: one kernel; and an lse alone."""
+    q, k, w, mask = v.normal(2, 40, 8), v.normal(2, 70, 8), v.normal(2, 70, 5), v.normal(40, 70)
+    out = ops.flash_attention(q, k, w, mask, is_causal=False)
+    lse = ops.flash_lse(out, q, k, mask, is_causal=False)
+    alone = ops.flash_lse(v.normal(2, 40, 5), ops.mul(q, q), k, None, is_causal=True)
+    return [out, ops.tanh(out), lse, alone]
+
+
 CASES: dict[str, Callable[[Values], list[Node]]] = {
     **{n: unary(n) for n in "exp expm1 tanh erf erfc sigmoid sin cos atan sinh asinh".split()},
     **{n: unary(n, 0.01, 30) for n in "log log2 log10 log1p rsqrt lgamma digamma".split()},
@@ -146,7 +155,7 @@ CASES: dict[str, Callable[[Values], list[Node]]] = {
     ],
     "gather": lambda v: [ops.gather_nd(v.normal(20, 6), [v.ints(20, 15)])],
     "scatter": scatter, "movement": movement, "integers": integers,
-    "low_precision": low_precision,
+    "low_precision": low_precision, "attention": attention,
     "iota": lambda v: [ops.add(ops.iota(40, int64), v.ints(9, 40))],
     "float64_cast": lambda v: [ops.cast(ops.mul(v.normal(40), 1e3), int64),
                                ops.cast(v.normal(9), float64)],
@@ -202,3 +211,11 @@ def test_math_functions_give_the_same_bits_at_the_edges(dtype: str) -> None:
         # A NaN's sign and payload are nobody's business.
         both = [np.where(np.isnan(a), np.nan, a).astype(dtype).tobytes() for a in (got, wanted)]
         assert both[0] == both[1], root.name
+
+
+@needs_llvm
+def test_one_kernel_gives_an_attention_its_epilogue_and_its_lse() -> None:
+    values = Values()
+    _, plan = run("llvm", values, CASES["attention"](values))
+    calls = [call for region in plan.regions for call in region]
+    assert [len(call.executable.program.grids[0].stores) for call in calls] in ([2, 0], [0, 2])

@@ -6,12 +6,13 @@ starts. A grid is cut into blocks of instances, so that no domain has many more 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.backends.interp import folds
+from rushlight.backends.interp.attention import online_softmax, products
 from rushlight.backends.interp.evaluate import evaluate
 from rushlight.backends.interp.fma import fma
 from rushlight.backends.interp.memory import Memory
@@ -53,6 +54,8 @@ class _Run:
             self.memory.begin_grid(number)
             if isinstance(grid, ir.DotGrid):
                 self.dot(grid)
+            elif isinstance(grid, ir.AttentionGrid):
+                self.attention(grid)
             elif isinstance(grid, ir.ScatterGrid):
                 self.scatter(grid)
             else:
@@ -180,6 +183,33 @@ class _Run:
         points, _ = lead.over((grid.m, grid.n))
         points = Points(points.env, points.count, np.arange(points.count))
         self.stores(grid.stores, points, acc.ravel())
+
+    def attention(self, grid: ir.AttentionGrid) -> None:
+        lead, _ = self.top.over(grid.batch)
+        lead = Points(lead.env, lead.count, np.arange(lead.count))
+
+        def operand(value: E, *axes: ir.Axis) -> np.ndarray:
+            shape = (lead.count, *(int(self.top.extent(axis)[0]) for axis in axes))
+            return self._operand(value, lead, *axes, grid.acc_dtype).reshape(shape)
+
+        def at_each(function: E) -> Callable[[np.ndarray], np.ndarray]:
+            return lambda x: self.values([function], self.top, {}, x)[0]
+
+        q, k = operand(grid.q, grid.l, grid.e), operand(grid.k, grid.s, grid.e)
+        v = operand(grid.v, grid.s, grid.ev)
+        points, _ = lead.over((grid.l, grid.s))
+        with np.errstate(all="ignore"):
+            (scores,) = self.values([grid.score], points, {}, products(q, k).ravel())
+            scores = _full(scores, points.count).reshape(lead.count, q.shape[1], k.shape[1])
+            queries = self.top.over((grid.l,))[0]
+            first, stop = (self.offset(at, queries, {}) for at in (grid.first, grid.stop))
+            out, top, total = online_softmax(scores, v, first, stop, at_each(grid.exp))
+            lse = top + at_each(grid.log)(total)
+        outputs = ((grid.stores, (grid.l, grid.ev), out), (grid.lse_stores, (grid.l,), lse))
+        for stores, axes, value in outputs:
+            points, _ = lead.over(axes)
+            points = Points(points.env, points.count, np.arange(points.count))
+            self.stores(stores, points, value.ravel())
 
     def _operand(
         self, operand: E, lead: Points, first: ir.Axis, second: ir.Axis, dtype: Any

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import llvmlite.ir as ir
 
+from rushlight.backends.llvm.attention import lower_attention_grid
 from rushlight.backends.llvm.body import lower_grid
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.context import KernelContext
@@ -16,9 +17,17 @@ from rushlight.backends.llvm.jit import Library, compile_text, load_object
 from rushlight.backends.llvm.scatter import lower_scatter_grid
 from rushlight.backends.llvm.types import Launch, LlvmExecutable, Scratch
 from rushlight.compiler.target import Caps
-from rushlight.compiler.tile.ir import DotGrid, Grid, Program
+from rushlight.compiler.tile.ir import AttentionGrid, DotGrid, Grid, Program, ScatterGrid
 
 ContextFactory = Callable[[str], KernelContext]
+
+
+# Grids with an algorithm of their own.
+_LOWER: dict[type, Callable[..., tuple[list[Launch], list[Scratch]]]] = {
+    DotGrid: lower_dot_grid,
+    AttentionGrid: lower_attention_grid,
+    ScatterGrid: lower_scatter_grid,
+}
 
 
 def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
@@ -68,8 +77,7 @@ def _lower_program(module: ir.Module, program: Program, caps: Caps, stem: str) -
         if isinstance(grid, Grid):
             launches.append(lower_grid(context(), grid))
         else:
-            lower_special = lower_dot_grid if isinstance(grid, DotGrid) else lower_scatter_grid
-            more, extra = lower_special(context, program, grid, caps)
+            more, extra = _LOWER[type(grid)](context, program, grid, caps)
             launches += more
             scratch += extra
     return LlvmExecutable(program, tuple(launches), tuple(scratch))

@@ -65,6 +65,8 @@ def run_segment(tables: Tables, segment: Segment) -> None:
 
 
 def _run_alone(tables: Tables, first: int, last: int) -> int:
+    if not tables.local_bytes:
+        return _call(tables, first, last, None, 0)
     scratch = allocate(tables.local_bytes)
     return _call(tables, first, last, None, scratch.address)
 

@@ -7,11 +7,11 @@ from dataclasses import fields
 from rushlight.backends.llvm.build import lower_text
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of
-from rushlight.backends.llvm.schedule import choose_schedule
+from rushlight.backends.llvm.schedule import choose_attention_schedule, choose_schedule
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Caps
-from rushlight.compiler.tile.ir import DotGrid, Program
+from rushlight.compiler.tile.ir import AttentionGrid, DotGrid, Program
 from rushlight.ir.symint import text
 
 
@@ -21,12 +21,14 @@ def lower_asm(program: Program, caps: Caps) -> str:
 
 
 def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
-    """The schedule of every contraction, and how every launch is shared out to threads."""
+    """The schedule of every contraction and attention, and how launches are shared out."""
     target = split_target(caps.features)
     chosen = []
     for grid in executable.program.grids:
-        if isinstance(grid, DotGrid):
-            schedule = choose_schedule(grid, target, caps.threads)
+        if isinstance(grid, (DotGrid, AttentionGrid)):
+            is_dot = isinstance(grid, DotGrid)
+            choose = choose_schedule if is_dot else choose_attention_schedule
+            schedule = choose(grid, target, caps.threads)
             values = ((field.name, getattr(schedule, field.name)) for field in fields(schedule))
             reasons = [f"{name}={value}" for name, value in values]
             chosen.append(Decision(type(schedule).__name__, tuple(reasons)))

@@ -10,7 +10,7 @@ kinds  "map"   members of one shape (up to reshape)
        "rows"  reductions of one operand shape over the same dims, the values of that shape before
                and after them, and values per row; one instance works on one row (or column block)
        "split" the same reductions when there are too few rows to share out: chunks first
-       "dot"   a contraction and what is done to each of its elements
+       "dot"   a contraction and what is done to each of its elements; "attention" likewise
        "pieces" cat and slice_scatter: one map per piece
        others  one point: "scan", "sort", "scatter", "host"
 """
@@ -95,6 +95,8 @@ class Grouping:
         group = None
         if node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
+        elif node.op.kind == "attention":
+            group = self._join_attention(node)
         elif _is_map(node):
             group = self._join_map(node, sources)
         if group is None:
@@ -147,6 +149,19 @@ class Grouping:
         same = all(m.shape == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
+    def _join_attention(self, node: Node) -> Group | None:
+        """The lse comes from the kernel of the output, if that is computed here."""
+        attended = node.src[0]
+        group = self.group_of.get(attended)
+        if node.name != "flash_lse" or group is None or group.members[0] is not attended:
+            return None
+        query, key, _, *mask = attended.src
+        if node.src[1:] != (query, key, *mask) or node.attrs != attended.attrs:
+            return None
+        group.at[node] = group.axes[:-1]
+        self._note(node, group, ("same_scores",), "yes")
+        return group
+
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
         for group in self._candidates(node, sources):
             refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
@@ -162,7 +177,7 @@ class Grouping:
     def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
         """Groups that compute a source (latest first), then groups that read one too."""
         found = dict.fromkeys(self.group_of[s] for s in reversed(sources) if s in self.group_of)
-        ordered = sorted(found, key=lambda g: (g.kind != "dot", -g.number))
+        ordered = sorted(found, key=lambda g: (g.kind not in ("dot", "attention"), -g.number))
         for source in sources:
             for group in self._readers.get(source, ())[-4:]:
                 if group not in found:
@@ -175,7 +190,7 @@ class Grouping:
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
-        if group.kind in ("map", "rows", "dot"):
+        if group.kind in ("map", "rows", "dot", "attention"):
             if node.shape == group.shape:
                 return [group.axes]
             if group.kind != "rows" and product(node.shape) == product(group.shape):
@@ -197,6 +212,8 @@ class Grouping:
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
             return ("needs_finished_rows",)  # its operand: another pass over the data
+        if any(s.name == "flash_lse" and s in group.at for s in sources):
+            return ("needs_finished_rows",)
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":

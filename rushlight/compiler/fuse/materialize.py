@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological
 
-BARRIERS = frozenset({"dot", "reduce", "scan", "sort", "scatter", "host"})
+BARRIERS = frozenset({"dot", "attention", "reduce", "scan", "sort", "scatter", "host"})
 EXPENSIVE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc erfinv lgamma digamma sigmoid pow_ atan2 random_bits div sqrt rsqrt "
@@ -92,10 +92,14 @@ def _reason(
         return "host_operand"
     if is_in_pieces(node) and not _is_small(node, hints):
         return "pieces"
+    # Keys, values and masks of an attention are read once per block of queries.
+    in_blocks = any(u.op and u.op.kind == "attention" for u in users)
     # Of a moved value the source is kept: a view costs its users nothing.
-    if node.op.kind == "movement" or not (repeated or len(users) > 1):
+    if node.op.kind == "movement" or not (repeated or in_blocks or len(users) > 1):
         return ""
     cost = _inline_cost(node, reasons, hints.numel(node), hints)
+    if in_blocks and not cost.is_cheap():
+        return "read_in_blocks"
     if repeated and (cost.expensive or (cost.ops > 1 and repeated == "window")):
         return "read_many_times"
     return "shared" if len(users) > 1 and not cost.is_cheap() else ""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.tile.build_attention import build_attention
 from rushlight.compiler.tile.build_map import build_map, build_pieces
 from rushlight.compiler.tile.build_other import build_dot, build_scan, build_scatter, build_sort
 from rushlight.compiler.tile.build_rows import build_rows, build_split
@@ -20,6 +21,7 @@ _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
     "rows": build_rows,
     "split": build_split,
     "dot": build_dot,
+    "attention": build_attention,
     "scan": build_scan,
     "sort": build_sort,
 }

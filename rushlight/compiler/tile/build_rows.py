@@ -180,8 +180,7 @@ class RowsBuilder:
     def _is_read_later(self, node: Node, stage: dict[Node, int]) -> bool:
         """By a reduction of its own stage, or by anything of a later one."""
         return any(
-            node in self._inner_sources(other)
-            and (stage[other] > stage[node] or _is_reduce(other))
+            node in self._inner_sources(other) and (stage[other] > stage[node] or _is_reduce(other))
             for other in self.builder.group.members
         )
 
@@ -346,8 +345,10 @@ def _split_column(
 
     def narrow(tile: Local) -> Local:
         if tile not in tiles:
-            shape = tuple(width if n == axis.extent and i == len(tile.shape) - 1 else n
-                          for i, n in enumerate(tile.shape))
+            shape = tuple(
+                width if n == axis.extent and i == len(tile.shape) - 1 else n
+                for i, n in enumerate(tile.shape)
+            )
             tiles[tile] = Local(tile.name, tile.dtype, shape)
         return tiles[tile]
 

@@ -12,6 +12,7 @@ the numbers are is fixed here:
   Sort     stable
   DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0;
            integers: wrapping multiply and add
+  AttentionGrid  online softmax over blocks of keys, see [attention]
   ScatterGrid  updates are applied in ascending order of the update's index
 
 [canonical sums] n elements in the order of the flattened `over` axes are cut into chunks of CHUNK
@@ -24,6 +25,16 @@ max, min, any, all do not depend on order (NaN wins in max and min; +0 counts as
 argmax/argmin give the
 lowest flattened index among the extreme elements; NaN wins.
 Sums accumulate in the item's value dtype (the compiler casts bf16/f16 to f32 first).
+
+[attention] The queries l are cut into groups of QUERY_GROUP. A group sees the keys from first(its
+first query) on and before stop(its last one), cut at multiples of KEY_BLOCK and taken in ascending
+order. A query starts from top = -inf, total = 0, sum[ev] = 0; for each block of keys:
+  x[s]   = score(acc), acc one chain of fused multiply-adds q * k over ascending e from 0
+  new    = the largest of top and all x, NaN left out;  ref = 0 where new is -inf, else new
+  shrink = exp(top - ref);  p[s] = exp(x[s] - ref);  top = new
+  total  = total * shrink, then + p[s] for ascending s
+  sum[ev] = sum[ev] * shrink, then a fused multiply-add of p[s] * v(s, ev) for ascending s
+The output is sum * (1 / total), and 0 for a query that sees no key; its `lse` is top + log(total).
 """
 
 from __future__ import annotations
@@ -36,6 +47,8 @@ from rushlight.ir.symint import Expr, Var
 
 CHUNK = 4096
 PARTIALS = 32
+KEY_BLOCK = 64
+QUERY_GROUP = 32
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 SCAN_KINDS = ("sum", "prod", "max", "min", "argmax", "argmin")
@@ -203,6 +216,36 @@ class DotGrid:
 
 
 @dataclass(frozen=True, eq=False)
+class AttentionGrid:
+    """softmax over s of score(q @ k^T), @ v: see [attention].
+
+    q(batch, l, e), k(batch, s, e) and v(batch, s, ev) are prologue holes as in DotGrid. `score`
+    (of scalar.acc and the axes batch, l, s) scales and masks: -inf where a key must not be seen.
+    `first` and `stop` are index expressions of l, nondecreasing; `stop` may exceed s.extent.
+    `exp` and `log` (of scalar.acc): the functions, so that passes expand them like any other.
+    `stores` use scalar.acc, the output, and the axes batch, l, ev; `lse_stores` use scalar.acc,
+    the lse, and the axes batch, l. acc_dtype: float32 or float64.
+    """
+
+    batch: tuple[Axis, ...]
+    l: Axis  # noqa: E741
+    s: Axis
+    e: Axis
+    ev: Axis
+    q: E
+    k: E
+    v: E
+    score: E
+    first: int | Expr
+    stop: int | Expr
+    exp: E
+    log: E
+    acc_dtype: DType
+    stores: tuple[Store, ...]
+    lse_stores: tuple[Store, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class ScatterGrid:
     """dest rows updated by index: for u ascending, for w: dest[row(u)*stride + w] op= value(u, w).
 
@@ -219,7 +262,7 @@ class ScatterGrid:
     dest: Buffer
 
 
-AnyGrid = Grid | DotGrid | ScatterGrid
+AnyGrid = Grid | DotGrid | AttentionGrid | ScatterGrid
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,6 +172,9 @@ def _all_sizes(
     yield from buffer_sizes
 
 
+_BINDING = frozenset("axes over body batch m n k l s e ev update width axis".split())
+
+
 def _extents(grid: AnyGrid) -> list[int | Expr]:
     found: list[int | Expr] = []
 
@@ -183,18 +186,7 @@ def _extents(grid: AnyGrid) -> list[int | Expr]:
                 visit(part)
         elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, Param)):
             for name in item.__dataclass_fields__:
-                if name in (
-                    "axes",
-                    "over",
-                    "body",
-                    "batch",
-                    "m",
-                    "n",
-                    "k",
-                    "update",
-                    "width",
-                    "axis",
-                ):
+                if name in _BINDING:
                     visit(getattr(item, name))
 
     visit(grid)

@@ -125,8 +125,8 @@ def bound_axes(part: Any) -> list[ir.Axis]:
 
 
 _PARTS = (
-    ir.Program, ir.Grid, ir.DotGrid, ir.ScatterGrid, ir.Map, ir.Reduce, ir.ReduceItem, ir.Scan,
-    ir.Sort, ir.Loop, ir.Store,
+    ir.Program, ir.Grid, ir.DotGrid, ir.AttentionGrid, ir.ScatterGrid, ir.Map, ir.Reduce,
+    ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store,
 )  # fmt: skip
 
 

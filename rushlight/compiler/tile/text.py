@@ -237,6 +237,8 @@ class _Printer:
                 self.statement(statement)
         elif isinstance(grid, ir.DotGrid):
             self.dot(grid)
+        elif isinstance(grid, ir.AttentionGrid):
+            self.attention(grid)
         else:
             self.scatter(grid)
         self.close()
@@ -249,6 +251,21 @@ class _Printer:
         self.define([grid.a, grid.b])
         self.line(f"operands {self.values[grid.a]}, {self.values[grid.b]}")
         self.stores(grid.stores)
+
+    def attention(self, grid: ir.AttentionGrid) -> None:
+        batch = self.bind(grid.batch)
+        named = ((name, self.bind((getattr(grid, name),))) for name in ("l", "s", "e", "ev"))
+        axes = " ".join(f"{name} {axis}" for name, axis in named)
+        self.open(f"attention {grid.acc_dtype.name} [{batch}] {axes}")
+        holes = (grid.q, grid.k, grid.v, grid.score, grid.exp, grid.log)
+        self.define(holes, [grid.first, grid.stop])
+        self.line(f"holes {', '.join(self.values[hole] for hole in holes)}")
+        self.line(f"keys from {self.index(grid.first)} to {self.index(grid.stop)}")
+        self.stores(grid.stores)
+        if grid.lse_stores:
+            self.indent = self.indent[:-2]
+            self.open("} lse")
+            self.stores(grid.lse_stores)
 
     def scatter(self, grid: ir.ScatterGrid) -> None:
         axes = self.bind((grid.update, grid.width))

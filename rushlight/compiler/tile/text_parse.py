@@ -219,6 +219,8 @@ class _Parser(LineReader):
             grid: ir.AnyGrid = ir.Grid(axes, self.body())
         elif word == "dot":
             grid = self.dot()
+        elif word == "attention":
+            grid = self.attention()
         elif word == "scatter":
             grid = self.scatter()
         else:
@@ -315,6 +317,27 @@ class _Parser(LineReader):
         (k,) = self.axes("{")
         a, b = self.operands()
         return ir.DotGrid(batch, m, n, k, a, b, dtype, self.stores())
+
+    def attention(self) -> ir.AttentionGrid:
+        dtype, batch = self.dtype(), self.bracketed()
+        self.take("l")
+        axes = [axis for end in ("s", "e", "ev", "{") for axis in self.axes(end)]
+        self.lines()
+        self.take("holes")
+        holes: list[Any] = [self.atom()]
+        while self.accept(","):
+            holes.append(self.atom())
+        self.next_row()
+        self.take("keys")
+        self.take("from")
+        first = self.index()
+        self.take("to")
+        stop = self.index()
+        stores = self.stores()
+        self.take("}")
+        lse_stores = self.stores() if self.accept("lse") else ()
+        given = (batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores)
+        return ir.AttentionGrid(*given)  # type: ignore[arg-type]
 
     def scatter(self) -> ir.ScatterGrid:
         kind, dest = self.take(), self.buffers[self.take()]

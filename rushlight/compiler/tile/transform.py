@@ -11,6 +11,7 @@ from typing import Any
 
 from rushlight.compiler.tile.ir import (
     AnyGrid,
+    AttentionGrid,
     Axis,
     Buffer,
     DotGrid,
@@ -166,6 +167,8 @@ class Substitution:
                 grid.acc_dtype,
                 stores,
             )
+        if isinstance(grid, AttentionGrid):
+            return self.attention(grid)
         return replace(
             grid,
             update=self.axis_list([grid.update])[0],
@@ -174,6 +177,19 @@ class Substitution:
             row=self.expr(grid.row),
             value=self.expr(grid.value),
             dest=self.dest(grid.dest),
+        )
+
+    def attention(self, grid: AttentionGrid) -> AttentionGrid:
+        axes = {name: self.axis_list([getattr(grid, name)])[0] for name in ("l", "s", "e", "ev")}
+        return replace(
+            grid,
+            batch=self.axis_list(grid.batch),
+            **axes,
+            **{name: self.expr(getattr(grid, name)) for name in ("q", "k", "v", "score")},
+            first=self.index(grid.first),
+            stop=self.index(grid.stop),
+            stores=tuple(self.store(store) for store in grid.stores),
+            lse_stores=tuple(self.store(store) for store in grid.lse_stores),
         )
 
 
@@ -208,6 +224,11 @@ def grid_roots(grid: AnyGrid) -> Iterable[E]:
         yield grid.a
         yield grid.b
         for store in grid.stores:
+            yield store.value
+            yield s.index(store.at)
+    elif isinstance(grid, AttentionGrid):
+        yield from (grid.q, grid.k, grid.v, grid.score, s.index(grid.first), s.index(grid.stop))
+        for store in (*grid.stores, *grid.lse_stores):
             yield store.value
             yield s.index(store.at)
     elif isinstance(grid, ScatterGrid):

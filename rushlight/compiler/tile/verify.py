@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.verify_expr import Invalid, check_node
 from rushlight.ir import scalar, symint
@@ -86,6 +87,8 @@ class _Verifier:
         self.stored = set()
         if isinstance(grid, ir.DotGrid):
             self.dot(grid)
+        elif isinstance(grid, ir.AttentionGrid):
+            self.attention(grid)
         elif isinstance(grid, ir.ScatterGrid):
             self.scatter(grid)
         else:
@@ -100,6 +103,33 @@ class _Verifier:
             self.acc = grid.acc_dtype
             self.stores(grid.stores)
             self.acc = None
+
+    def attention(self, grid: ir.AttentionGrid) -> None:
+        if grid.acc_dtype not in (float32, float64):
+            self.fail(f"acc_dtype is {grid.acc_dtype.name}, must be float32 or float64")
+        operands = (("q", grid.l, grid.e), ("k", grid.s, grid.e), ("v", grid.s, grid.ev))
+        for name, axis, other in operands:
+            with self.axes((*grid.batch, axis, other)), self.at(f"operand {name}"):
+                self.expr(getattr(grid, name))
+        with self.axes((grid.l,)), self.at("key range"):
+            self.index(grid.first)
+            self.index(grid.stop)
+        self.acc = grid.acc_dtype
+        with self.axes((*grid.batch, grid.l, grid.s)), self.at("score"):
+            self._of_dtype(grid.score, grid.acc_dtype)
+        for name in ("exp", "log"):
+            with self.at(name):
+                self._of_dtype(getattr(grid, name), grid.acc_dtype)
+        with self.axes((*grid.batch, grid.l)):
+            self.stores(grid.lse_stores)
+            with self.axes((grid.ev,)):
+                self.stores(grid.stores)
+        self.acc = None
+
+    def _of_dtype(self, root: E, dtype: Any) -> None:
+        self.expr(root)
+        if root.dtype is not dtype:
+            self.fail(f"value is {root.dtype.name}, must be {dtype.name}")
 
     def scatter(self, grid: ir.ScatterGrid) -> None:
         if grid.kind not in ir.SCATTER_KINDS:
@@ -230,7 +260,7 @@ class _Verifier:
             elif node.op == "param" and self.params.get(node.meta) is not node.dtype:
                 self.fail(f"parameter {node.meta!r} of {node.dtype.name} is not declared")
             elif node.op == "acc" and node.dtype is not self.acc:
-                self.fail("acc is only there for stores of a dot and the finish of a reduction")
+                self.fail("acc is only there for what a dot, a reduction or an attention finishes")
             if node not in self.checked:
                 try:
                     check_node(node, self.expanded)

@@ -1,0 +1,355 @@
+"""Python state of many kinds changes between calls: a compiled function never shows old values.
+
+Each case gives a function and changes; after each change the compiled function must agree with the
+plain one, also when it is called again. `replays` says that the case can be replayed at all.
+"""
+
+import collections
+import dataclasses
+import enum
+import functools
+import types
+import warnings
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from tests.unit.tensors.compile_checks import array
+
+nn = torch.nn
+X = array(3)
+W = array(3, seed=4)
+MODE = {"table": [1.0, {"deep": (2.0, [3.0])}]}
+lib = types.ModuleType("lib")
+
+
+@dataclasses.dataclass
+class Config:
+    scale: float = 1.0
+    names: list = dataclasses.field(default_factory=list)
+
+
+class Slots:
+    __slots__ = ("value", "__weakref__")
+
+
+class Base:
+    gain = 1.0
+
+    def apply(self, x):
+        return x * self.gain
+
+    @classmethod
+    def shifted(cls, x):
+        return x + cls.gain
+
+    @staticmethod
+    def fixed(x):
+        return x * MODE["table"][0]
+
+
+class Derived(Base):
+    @property
+    def twice(self):
+        return self.gain * 2
+
+    def __call__(self, x):
+        return super().apply(x) + self.twice
+
+    def __getattr__(self, name):
+        if name == "made_up":
+            return self.__dict__["hidden"]
+        raise AttributeError(name)
+
+
+class Kind(enum.Enum):
+    ADD = 1
+    MUL = 2
+
+
+def case_deep_containers():
+    def f(x):
+        return x * MODE["table"][1]["deep"][1][0]
+
+    return f, [lambda: MODE["table"][1]["deep"][1].__setitem__(0, 9.0),
+               lambda: MODE["table"].__setitem__(1, {"deep": (0, [4.0])})]  # fmt: skip
+
+
+def case_numpy_array():
+    values = np.array([1.0, 2.0])
+
+    def f(x):
+        return x * float(values[0])
+
+    return f, [lambda: values.__setitem__(0, 5.0)]
+
+
+def case_slots():
+    holder = Slots()
+    holder.value = 2.0
+
+    def f(x):
+        return x * holder.value
+
+    return f, [lambda: setattr(holder, "value", 3.0)]
+
+
+def case_dataclass():
+    config = Config()
+
+    def f(x):
+        return x * config.scale + len(config.names)
+
+    return f, [lambda: setattr(config, "scale", 2.0), lambda: config.names.append("a")]
+
+
+def case_methods_and_properties():
+    thing = Derived()
+
+    def f(x):
+        return thing(x) + thing.shifted(x) + thing.fixed(x)
+
+    return f, [
+        lambda: setattr(thing, "gain", 3.0),
+        lambda: setattr(Base, "gain", 7.0),
+        lambda: delattr(thing, "gain"),
+        lambda: setattr(Derived, "gain", 2.0),
+        lambda: (delattr(Derived, "gain"), setattr(Base, "gain", 1.0)),
+    ]
+
+
+def case_getattr_hook():
+    thing = Derived()
+    thing.hidden = 2.0
+
+    def f(x):
+        return x * thing.made_up
+
+    return f, [lambda: setattr(thing, "hidden", 4.0)]
+
+
+def case_computed_names():
+    thing = Config()
+    thing.part0, thing.part1 = 1.0, 2.0
+
+    def f(x):
+        return sum(getattr(thing, f"part{i}") for i in range(2)) * x
+
+    return f, [lambda: setattr(thing, "part1", 5.0)]
+
+
+def case_function_replaced():
+    def first(x):
+        return x + 1
+
+    lib.function = first
+
+    def f(x):
+        return lib.function(x) * 2
+
+    def other(x):
+        return x - 1
+
+    return f, [lambda: setattr(lib, "function", other), lambda: setattr(lib, "function", torch.exp)]
+
+
+def case_code_replaced():
+    def helper(x):
+        return x + 1
+
+    def other(x):
+        return x - 1
+
+    def f(x):
+        return helper(x)
+
+    return f, [lambda: setattr(helper, "__code__", other.__code__)]
+
+
+def case_partial_and_cache():
+    box = [2.0]
+
+    @functools.cache
+    def scale(n):
+        return n * 2
+
+    f = functools.partial(lambda k, x: x * scale(k) + box[0], 3.0)
+    return f, [lambda: box.__setitem__(0, 4.0), lambda: scale.cache_clear()]
+
+
+def test_caches_of_impure_functions_are_not_replayed():
+    box = [2.0]
+
+    @functools.cache
+    def scale(n):
+        return n * box[0]
+
+    def f(x):
+        return x * scale(3)
+
+    run = torch.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for value in (2.0, 2.0, 2.0, 2.0, 5.0, 6.0):
+            box[0] = value
+            scale.cache_clear()
+            f(X)
+            assert run(X).tolist() == f(X).tolist()
+
+
+def case_sets_deques_and_defaults():
+    names, queue = {1, 2}, collections.deque([1.0])
+    table = collections.defaultdict(float)
+
+    def f(x):
+        return x * len(names) + queue[0] + table.get("a", 0.5) + (3 in names)
+
+    return f, [
+        lambda: names.add(3),
+        lambda: queue.appendleft(4.0),
+        lambda: table.__setitem__("a", 2.0),
+        lambda: (names.remove(1), names.add(9)),
+    ]
+
+
+def case_enum():
+    box = [Kind.ADD]
+
+    def f(x):
+        return x + 2 if box[0] is Kind.ADD else x * 2
+
+    return f, [lambda: box.__setitem__(0, Kind.MUL)]
+
+
+def case_tensor_rebound():
+    def f(x):
+        return x * W
+
+    return f, [
+        lambda: globals().__setitem__("W", array(3, seed=8)),
+        lambda: W.add_(1),
+        lambda: globals().__setitem__("W", torch.tensor(2.0)),
+    ]
+
+
+def case_tensor_attribute():
+    weight = array(3)
+    weight.scale = 2.0
+
+    def f(x):
+        return x * weight * weight.scale
+
+    return f, [lambda: setattr(weight, "scale", 3.0)]
+
+
+def case_gradient_is_looked_at():
+    weight = nn.Parameter(array(3))
+
+    def f(x):
+        return x * 2 if weight.grad is None else x + weight.grad
+
+    return f, [lambda: setattr(weight, "grad", array(3, seed=2)), lambda: weight.grad.add_(1),
+               lambda: setattr(weight, "grad", None)]  # fmt: skip
+
+
+def case_nonlocal():
+    count = 1.0
+
+    def change():
+        nonlocal count
+        count += 1
+
+    def f(x):
+        return x * count
+
+    return f, [change, change]
+
+
+def case_global_shadows_builtin():
+    def f(x):
+        return x * max(2, 3)
+
+    return f, []
+
+
+def case_absent_then_present():
+    box = types.SimpleNamespace()
+
+    def f(x):
+        try:
+            return x * box.late
+        except AttributeError:
+            return x - 1
+
+    return f, [lambda: setattr(box, "late", 3.0), lambda: delattr(box, "late")]
+
+
+def case_function_of_own_autograd():
+    factor = [2.0]
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * factor[0]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * factor[0]
+
+    weight = nn.Parameter(array(3))
+
+    def f(x):
+        weight.grad = None
+        Scaled.apply(x * weight).sum().backward()
+        return weight.grad * 1
+
+    return f, [lambda: factor.__setitem__(0, 5.0)]
+
+
+CASES = {name[5:]: make for name, make in list(globals().items()) if name.startswith("case_")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_changes_are_seen(name):
+    f, changes = CASES[name]()
+    run = torch.compile(f)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            assert run(X).tolist() == f(X).tolist()
+        before = run.replays
+        for number, change in enumerate(changes):
+            change()
+            for _ in range(3):
+                assert run(X).tolist() == f(X).tolist(), number
+    assert before >= 1, [str(w.message) for w in caught]
+
+
+def test_objects_given_as_arguments_are_guarded():
+    run = torch.compile(lambda x, config: x * config.scale)
+    config = Config()
+    for scale in (1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 3.0):
+        config.scale = scale
+        assert run(X, config).tolist() == (X * scale).tolist()
+    assert run.replays >= 2
+    assert run(X, Config(5.0)).tolist() == (X * 5).tolist()
+
+
+def test_modes_are_part_of_the_call():
+    weight = nn.Parameter(array(3))
+    run = torch.compile(lambda x: (x * weight).requires_grad)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(4):
+            assert run(X) is True
+            with torch.no_grad():
+                assert run(X) is False
+
+
+def test_numbers_that_are_equal_but_different():
+    run = torch.compile(lambda x, n: (x * n, type(n).__name__))
+    for n in (1, True, 1.0, 0.0, -0.0) * 4:
+        got, kind = run(X, n)
+        assert kind == type(n).__name__
+        assert str((X * n).tolist()) == str(got.tolist())
