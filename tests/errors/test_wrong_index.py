@@ -59,3 +59,9 @@ def test_a_training_step_fails_once_and_the_parameters_stay() -> None:
     model(torch.tensor([1, 2])).sum().backward()
     optimizer.step()
     assert model.weight.tolist() != before
+
+
+def test_a_table_of_equal_numbers_is_checked_too() -> None:
+    for table in (torch.ones(5, 2), torch.full((5,), 2.5), torch.zeros(5, dtype=torch.bfloat16)):
+        with pytest.raises(IndexError, match="index 8"):
+            table[torch.tensor([1, 2]) * 4].tolist()

@@ -201,14 +201,22 @@ class Access:
         source, *indices = node.src
         rank = len(indices[0].shape)
         picked = []
+        checked: list[E] = []
         for index, size in zip(indices, source.shape, strict=False):
             value = s.cast(self.value(index, at[:rank], mask), int64)
             if mask is not None:
                 value = select(mask, value, s.const(0, int64))
             if not _provably_inside(value, size):
                 value = s.check_index(value, size, self._site(node))
+                checked.append(value)
             picked.append(s.as_index(value, 0, size - 1))
-        return self.value(source, (*picked, *at[rank:]), mask)
+        found = self.value(source, (*picked, *at[rank:]), mask)
+        if found.op in ("const", "param"):
+            # The same element everywhere: the load is gone, but the check must not go with it.
+            for value in checked:
+                inside = s.ge(value, s.const(0, int64))
+                found = s.make("select", (inside, found, found), found.dtype)
+        return found
 
 
 def scalar_body(scalar: Any) -> Callable[..., E]:

@@ -1,5 +1,6 @@
-"""A fork while another thread computes; Ctrl-C while memory is updated in place."""
+"""A fork while another thread computes; Ctrl-C during an update in place; the collector."""
 
+import gc
 import os
 import signal
 import threading
@@ -60,3 +61,20 @@ def test_updates_are_whole_after_ctrl_c() -> None:
         pass
     for weight in weights:
         assert weight.min().item() == weight.max().item()
+
+
+def test_what_the_collector_runs_is_not_part_of_a_captured_call() -> None:
+    def callback(*_: object) -> None:
+        time.time()
+
+    def work(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(3000):
+            [].append([])  # enough new containers for a collection
+        kept = [[] for _ in range(3000)]
+        return x * 2 + len(kept)
+
+    gc.callbacks.append(callback)
+    try:
+        assert torch.compile(work, fullgraph=True)(torch.ones(2)).tolist() == [3002, 3002]
+    finally:
+        gc.callbacks.remove(callback)
