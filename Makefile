@@ -4,12 +4,13 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
+DTYPES ?= float32
 
 bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format parity bench doctor clean
+.PHONY: help demo test test-all lint format parity oracle bench doctor clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -35,6 +36,11 @@ format: $(VENV)/.with-dev  ## rewrite the files in the project's format
 
 parity: $(VENV)/.with-parity $(VENV)/.with-test  ## compare with PyTorch 2.13.0 (a large download)
 	$(python) -m pytest tests/parity $(ARGS)
+
+oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--update", "--only REGEX")
+	$(python) -m pip install --quiet --disable-pip-version-check expecttest
+	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
+	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
 
 bench: $(VENV)/.with-plot  ## measure the workloads, beside PyTorch where it is installed
 	$(python) benchmarks/run.py $(ARGS)

@@ -52,6 +52,10 @@ ARROWS: dict[str, set[str]] = {
     "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
     # Public namespaces that are one file at the top: they publish what `tensors` defines.
     "linalg": {"tensors"},
+    "special": {"tensors"},
+    "masked": {"tensors"},
+    "functional": {"tensors"},
+    "signal": _PUBLIC,
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": _PUBLIC,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import rushlight as torch
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -105,7 +107,9 @@ def celu(input: torch.Tensor, alpha: float = 1.0, inplace: bool = False) -> torc
 
 def prelu(input: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """Multiply negative values by a weight, one for all or one per channel."""
-    if weight.numel() > 1 and input.dim() > 1:
+    if weight.numel() == 1:
+        weight = weight.reshape(())
+    elif input.dim() > 1:
         weight = weight.view(-1, *([1] * (input.dim() - 2)))
     return torch.where(input >= 0, input, input * weight)
 
@@ -171,6 +175,7 @@ def pixel_shuffle(input: torch.Tensor, upscale_factor: int) -> torch.Tensor:
     """Turn groups of channels into finer pixels: (*, C*r*r, H, W) -> (*, C, H*r, W*r)."""
     *batch, channels, height, width = input.shape
     r = upscale_factor
-    blocks = input.reshape(-1, channels // (r * r), r, r, height, width)
+    lead = math.prod(batch)
+    blocks = input.reshape(lead, channels // (r * r), r, r, height, width)
     fine = blocks.permute(0, 1, 4, 2, 5, 3)
     return fine.reshape(*batch, channels // (r * r), height * r, width * r)

@@ -37,6 +37,7 @@ from rushlight.tensors.functional import (
     batch_norm,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    channel_shuffle,
     conv1d,
     conv2d,
     conv3d,
@@ -96,7 +97,12 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
+from rushlight.tensors.functional import functional_more as _more
+from rushlight.tensors.functional import functional_sample as _sample
 from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
+
+globals().update({name: getattr(_more, name) for name in _more.__all__})
+globals().update({name: getattr(_sample, name) for name in _sample.__all__})
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -113,6 +119,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -189,3 +196,4 @@ __all__ = [
     "unfold",
     "upsample",
 ]
+__all__ += [*_more.__all__, *_sample.__all__]

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
+from rushlight.ir.opdef import Arg, Attr, Call, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, mul, sub
-from rushlight.ops.build import iota_along, swap_last
+from rushlight.ops.build import iota_along, swap_last, zeros
 from rushlight.ops.diagonals import tril, triu
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
@@ -290,7 +290,7 @@ slogdet_sign = _host(
     "The sign of the determinant.",
     (Arg("x"),),
     lambda x: np.linalg.slogdet(x)[0],
-    NotDifferentiable("the sign does not change with the matrix"),
+    lambda meta: (zeros(meta.shape("x"), meta.dtype("x")),),
     shape=_number_shape,
     samples=lambda rng: [Sample((well(rng, 3, 3),))],
     error_samples=SQUARE_ERRORS,

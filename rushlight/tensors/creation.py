@@ -22,7 +22,7 @@ from rushlight.tensors.functions_view import expand, permute, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
-from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor
+from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 
 
 class Layout:
@@ -434,10 +434,19 @@ def over_array(array: np.ndarray, dtype: DType) -> Tensor:
 
 
 def _sliced_array(array: np.ndarray, dtype: DType) -> Tensor:
-    raise NotImplementedError(
-        "from_numpy: the array's memory must be contiguous in some order of its dimensions; "
-        f"got shape {array.shape} with strides {array.strides}"
-    )
+    """A strided view of the memory from the first element to the last."""
+    if any(s % array.itemsize for s in array.strides):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. Copy the numpy "
+            "array to reallocate the memory."
+        )
+    shape = tuple(array.shape)
+    strides = tuple(s // array.itemsize for s in array.strides)
+    length = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    flat = np.lib.stride_tricks.as_strided(array, (length,), (array.itemsize,))
+    steps = ((ops.as_strided, (shape, strides, 0), shape, None),)
+    base = over_array(flat, dtype)
+    return make_view(base, steps, shape, strides, 0, "AsStridedBackward0").detach()
 
 
 def frombuffer(

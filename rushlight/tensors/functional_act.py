@@ -15,10 +15,10 @@ from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_shape import one_hot
+from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
 from rushlight.tensors.functions_view import chunk, reshape
 from rushlight.tensors.indexing import check_index
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
 
@@ -84,7 +84,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    if weight.numel() > 1:
+    if weight.numel() == 1:
+        weight = reshape(weight, ())
+    else:
         shape = [1] * input.dim()
         shape[1 if input.dim() > 1 else 0] = weight.numel()
         weight = reshape(weight, shape)
@@ -350,10 +352,12 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     size = vector_norm(input, p, dim, True)
-    return input / clamp(size, min=eps).expand(input._shape)
+    result = input / clamp(size, min=eps).expand(input._shape)
+    return result if out is None else write_out(out, result)
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    x1, x2 = broadcast_tensors(x1, x2)
     a = clamp(vector_norm(x1, 2, dim, True), min=eps)
     b = clamp(vector_norm(x2, 2, dim, True), min=eps)
     return ((x1 / a) * (x2 / b)).sum(dim)

@@ -129,7 +129,7 @@ def _max_pool(spatial: int) -> Callable:
     ) -> Any:  # fmt: skip
         batch, single = _batched(input, spatial, name)
         kernel = _times(kernel_size, spatial)
-        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        step = _times(stride, spatial) if stride else kernel
         args = (batch, kernel, step, _times(padding, spatial), _times(dilation, spatial), ceil_mode)
         label = f"MaxPool{spatial}DWithIndicesBackward0"
         result = _unbatched(apply(getattr(ops, name), args, label=label), single)
@@ -153,7 +153,7 @@ def _avg_pool(spatial: int) -> Callable:
     ) -> Tensor:  # fmt: skip
         batch, single = _batched(input, spatial, name)
         kernel = _times(kernel_size, spatial)
-        step = kernel if stride is None or stride == [] else _times(stride, spatial)
+        step = _times(stride, spatial) if stride else kernel
         args = (batch, kernel, step, _times(padding, spatial), ceil_mode, count_include_pad,
                 divisor_override)  # fmt: skip
         return _unbatched(apply(getattr(ops, name), args), single)
@@ -186,30 +186,6 @@ def _adaptive_avg(spatial: int) -> Callable:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
-def _adaptive_max(spatial: int) -> Callable:
-    name = f"adaptive_max_pool{spatial}d"
-
-    def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-        if return_indices:
-            raise NotImplementedError(f"{name}: return_indices=True is not supported")
-        result = input
-        for axis, size in enumerate(_output_size(input, output_size, spatial)):
-            dim = input.dim() - spatial + axis
-            have = result._shape[dim]
-            parts = []
-            for i in range(size):
-                start, stop = i * have // size, -(-(i + 1) * have // size)
-                parts.append(narrow(result, dim, start, stop - start).amax(dim, True))
-            result = apply(ops.cat, (parts, dim))
-        return result
-
-    function.__name__ = name
-    return function
-
-
-adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
-
-
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Tensor:
@@ -236,14 +212,18 @@ def pad(
     pairs = {
         input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)
     }
-    if mode != "constant":
-        for dim, (low, high) in sorted(pairs.items(), reverse=True):
-            input = _pad_dim(input, dim, low, high, mode)
-        return input
     for dim, (low, high) in pairs.items():
         cut_low, cut_high = max(-low, 0), max(-high, 0)
-        if cut_low or cut_high:
+        if mode == "replicate" and (cut_low or cut_high):
+            size = input._shape[dim]
+            input = input.index_select(dim, arange(-low, size + high).clamp(0, size - 1))
+            pairs[dim] = (0, 0)
+        elif cut_low or cut_high:
             input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
+    if mode != "constant":
+        for dim, (low, high) in sorted(pairs.items(), reverse=True):
+            input = _pad_dim(input, dim, max(low, 0), max(high, 0), mode)
+        return input
     lows = tuple(max(pairs.get(d, (0, 0))[0], 0) for d in range(input.dim()))
     highs = tuple(max(pairs.get(d, (0, 0))[1], 0) for d in range(input.dim()))
     if not any(lows) and not any(highs):
@@ -362,8 +342,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 
 __all__ = [
-    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
     "interpolate", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
     "pixel_unshuffle", "unfold", "upsample",

@@ -131,7 +131,8 @@ def kl_div(
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
     if reduction == "batchmean":
-        return apply(ops.kl_div, (input, target, log_target, "sum")) / input._shape[0]
+        total = apply(ops.kl_div, (input, target, log_target, "sum"))
+        return total / input._shape[0] if input.dim() else total
     how = _reduction(reduction, size_average, reduce)
     return apply(ops.kl_div, (input, target, log_target, how))
 

@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, einsum, and the factorisations that the host computes."""
+"""Products of vectors and matrices, einsum, inverse and powers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import eye
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_select import known
-from rushlight.tensors.functions_view import diagonal, permute, reshape, transpose, unsqueeze
+from rushlight.tensors.functions_view import diagonal, permute, reshape, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
-from rushlight.tensors.interop import look
 from rushlight.tensors.tensor import Tensor, _cpp_name
 
 
@@ -144,7 +142,11 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     else:
         left, right = ([d] if isinstance(d, int) else list(d) for d in dims)
     left, right = [d % a.dim() for d in left], [d % b.dim() for d in right]
-    for x, y in zip(left, right, strict=True):
+    for x, y in zip(left, right, strict=True):  # a dimension of size 1 meets any size
+        if a._shape[x] == 1 != b._shape[y]:
+            b = b.sum(y, keepdim=True)
+        elif b._shape[y] == 1 != a._shape[x]:
+            a = a.sum(x, keepdim=True)
         if a._shape[x] != b._shape[y]:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {a._shape[x]} in dim {x} "
@@ -185,7 +187,18 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
     return reshape(apply(ops.mul, (left, right)), shape)
 
 
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, **options: Any) -> Tensor:
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> Tensor:
+    """The distance of each row of x1 from each row of x2."""
+    if x1.dim() < 2 or x2.dim() < 2:
+        which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
+        raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._shape[-1] != x2._shape[-1]:
+        raise RuntimeError(
+            "X1 and X2 must have the same number of columns. "
+            f"X1: {x1._shape[-1]} X2: {x2._shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
     return vector_norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -304,54 +317,38 @@ def _lined(tensor: Tensor, names: str, order: list[str], size: dict[str, int]) -
     return moved.expand(shape) if moved._shape != shape else moved
 
 
-# Host factorisations -----------------------------------------------------------------------
-
-
-def _host(function: Callable, *tensors: Tensor) -> Any:
-    """LAPACK by numpy, without a gradient: an input that needs one is refused."""
-    if any(t.requires_grad for t in tensors):
-        raise NotImplementedError(
-            f"linalg.{function.__name__}: the gradient is not supported; detach the input"
-        )
-    return function(*[look(t) for t in tensors])
+# Inverse, determinant, powers --------------------------------------------------------------
 
 
 def inverse(input: Tensor) -> Tensor:
-    return known(_host(np.linalg.inv, input))
+    return apply(ops.inverse, (input,))
 
 
 def det(input: Tensor) -> Tensor:
-    return known(np.asarray(_host(np.linalg.det, input), input._dtype.np))
+    return apply(ops.det, (input,))
 
 
-def solve(a: Tensor, b: Tensor) -> Tensor:
-    return known(_host(np.linalg.solve, a, b))
-
-
-def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    lower = known(_host(np.linalg.cholesky, input))
-    return transpose(lower, -1, -2) if upper else lower
-
-
-def qr(input: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
-    q, r = _host(np.linalg.qr, input)
-    return known(q), known(r)
-
-
-def eigh(input: Tensor, UPLO: str = "L") -> tuple[Tensor, Tensor]:  # noqa: N803
-    values, vectors = _host(np.linalg.eigh, input)
-    return known(values), known(vectors)
-
-
-def svd(input: Tensor, full_matrices: bool = True) -> tuple[Tensor, Tensor, Tensor]:
-    return tuple(known(x) for x in np.linalg.svd(look(input), full_matrices))  # type: ignore[return-value]
-
-
-def matrix_power(input: Tensor, n: int) -> Tensor:
-    base, result = (inverse(input), None) if n < 0 else (input, None)
-    for _ in range(abs(n)):
-        result = base if result is None else matmul(result, base)
-    return result if result is not None else known(np.eye(input._shape[-1], dtype=input._dtype.np))
+def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
+    """The matrix times itself n times; powers of the inverse for n < 0."""
+    if input.dim() < 2:
+        raise RuntimeError(
+            "linalg.matrix_power: The input tensor A must have at least 2 dimensions."
+        )
+    if input._shape[-1] != input._shape[-2]:
+        raise RuntimeError(
+            "linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{input._shape[-2]} by {input._shape[-1]} matrices"
+        )
+    if n == 0:
+        one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
+        return _finish(linked(one.clone(), input), out)
+    base, result = inverse(input) if n < 0 else input, None
+    for bit in reversed(bin(abs(n))[2:]):
+        if bit == "1":
+            result = base if result is None else matmul(result, base)
+        base = matmul(base, base)
+    assert result is not None
+    return _finish(result if result is not input else input.clone(), out)
 
 
 FUNCTIONS: dict[str, Callable] = {
@@ -371,9 +368,8 @@ METHODS = {
 }
 METHODS["__matmul__"] = _operator
 LINALG: dict[str, Callable] = {
-    "norm": vector_norm, "vector_norm": vector_norm, "matmul": matmul, "inv": inverse, "det": det,
-    "solve": solve, "cholesky": cholesky, "qr": qr, "eigh": eigh, "svd": svd, "cross": cross,
-    "matrix_power": matrix_power, "diagonal": diagonal, "vecdot": lambda a, b: (a * b).sum(-1),
+    "vector_norm": vector_norm, "matmul": matmul, "det": det, "cross": cross,
+    "matrix_power": matrix_power, "diagonal": diagonal,
 }  # fmt: skip
 
 

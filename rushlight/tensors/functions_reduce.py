@@ -186,6 +186,8 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent value (the smallest of several) and its last index."""
     dim = wrap_dim(dim, input.dim())
+    if not input.dim():
+        return Mode((input.clone(), tensor_of(0)))
     a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
     counts = sum(apply(ops.eq, (a, b)), dim + 1)
     best = apply(ops.eq, (counts, amax(counts, dim, True)))

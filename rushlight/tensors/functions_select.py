@@ -30,13 +30,13 @@ KthValue = result_class("kthvalue", ("values", "indices"))
 
 def known(array: np.ndarray) -> Tensor:
     """A tensor of values already computed."""
-    return new_tensor(data_node(np.ascontiguousarray(array), dtype_of_numpy(array.dtype)))
+    return new_tensor(data_node(np.asarray(array), dtype_of_numpy(array.dtype)))
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
     if as_tuple:
         return nonzero_indices(input)
-    places = np.nonzero(look(input))
+    places = np.nonzero(np.atleast_1d(look(input)))
     if not input.dim():
         rows = np.zeros((int(bool(look(input))), 0), np.int64)
     else:
@@ -69,9 +69,10 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
-    if index._dtype not in (int64, int32):
+    if index._dtype not in (int64, int32) and index.numel():
         raise RuntimeError("gather(): Expected dtype int32/int64 for index")
     _check_range(input, dim, index)
+    index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
     result = apply(ops.gather, (input, dim, index))
     return result if out is None else write_out(out, result)
 
@@ -81,8 +82,9 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     given = src if value is None else value
     if not isinstance(given, Tensor):
         given = expand(tensor_of(given, input._dtype), index._shape)
-    if index._dtype is not int64:
-        raise RuntimeError("scatter(): Expected dtype int64 for index")
+    if index._dtype not in (int64, int32) and index.numel():
+        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
+    index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
     _check_range(input, dim, index)
     if given._dtype is not input._dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -131,7 +133,8 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
 def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Tensor:
     dim = wrap_dim(dim, tensor.dim())
     source = source if isinstance(source, Tensor) else tensor_of(source, tensor._dtype)
-    put(tensor, [(dim, reshape(index, (-1,)))], source, kind)
+    view = tensor if tensor.dim() else unsqueeze(tensor, 0)
+    put(view, [(dim, reshape(index, (-1,)))], source, kind)
     return tensor
 
 
@@ -183,8 +186,11 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """The elements at the indices along dim, both broadcast; negative ones count from the end."""
     if dim is None:
         return apply(ops.gather, (reshape(input, (-1,)), 0, reshape(indices, (-1,))))
+    size = input._shape[wrap_dim(dim, input.dim())]
+    indices = apply(ops.where, (indices < 0, indices + size, indices))
     return apply(ops.take_along_dim, (input, indices, dim))
 
 

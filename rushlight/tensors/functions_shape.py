@@ -136,7 +136,8 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
     return repeat(input, (1,) * (input.dim() - len(times)) + times)
 
 
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
+    dims = args if dims is None else (dims,)
     return apply(ops.flip, (input, tuple(wrap_dim(d, input.dim()) for d in parse_size(dims))))
 
 

@@ -400,6 +400,8 @@ def ravel(input: Tensor) -> Tensor:
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Tensor.unfold: windows of `size` elements every `step`."""
     dim = wrap_dim(dimension, input.dim())
+    if not input.dim():
+        return squeeze(unfold(unsqueeze(input, 0), 0, size, step), 0)
     length, stride = input._shape[dim], input.stride(dim)
     if size > length:
         raise RuntimeError(

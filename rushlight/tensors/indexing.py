@@ -149,6 +149,8 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
     """Scatter a value at index tensors of some dimensions of the view, in place."""
     check_inplace(view)
     moved, index, back, order = _arrange(view, indices)
+    if order is not None:  # a value of its own: the view is about to change
+        moved = apply(ops.permute, (view, order))
     batch = index[0]._shape
     result = (*batch, *moved._shape[len(index) :])
     shown = result if back is None else tuple(result[d] for d in back)

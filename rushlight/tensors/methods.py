@@ -10,15 +10,11 @@ from rushlight.engine.realize import flush
 from rushlight.tensors import (
     bind,
     convert,
-    functions_linalg,
+    families,
     functions_math,
-    functions_reduce,
-    functions_select,
-    functions_shape,
     functions_view,
     indexing,
     interop,
-    random,
 )  # fmt: skip
 from rushlight.tensors.creation import (
     new_empty,
@@ -68,11 +64,7 @@ SPECIAL = {
 }  # fmt: skip
 
 
-TABLES = (
-    functions_view.METHODS, functions_math.METHODS, functions_select.METHODS,
-    functions_reduce.METHODS, functions_shape.METHODS, functions_linalg.METHODS, convert.METHODS,
-    random.METHODS, SPECIAL,
-)  # fmt: skip
+TABLES = (families.METHODS, convert.METHODS, SPECIAL)
 
 
 def install() -> tuple[dict[str, Any], dict[str, Any]]:

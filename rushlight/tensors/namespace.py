@@ -35,15 +35,10 @@ from rushlight.engine.realize import flush
 from rushlight.tensors import (
     autocast,
     convert,
+    families,
     functional_act,
-    functions_linalg,
     functions_math,
-    functions_reduce,
-    functions_select,
-    functions_shape,
-    functions_view,
     methods,
-    random,
 )  # fmt: skip
 from rushlight.tensors.creation import (
     arange,
@@ -182,9 +177,7 @@ def get_default_dtype() -> DType:
 
 
 TABLE: dict[str, Any] = dict(methods.PUBLIC)
-for _module in (functions_view, functions_math, functions_select, functions_reduce,
-                functions_shape, functions_linalg, random):  # fmt: skip
-    TABLE.update(_module.FUNCTIONS)
+TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )

@@ -10,9 +10,10 @@ from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
 from rushlight.tensors.apply import Defaults
 from rushlight.tensors.creation import _size, made, number_node
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
-from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.inplace import assign, check_inplace, write_out
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -129,7 +130,8 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     chance = input._value() if p is None else number_node(p, _wide(input._dtype))
     if input._dtype.kind != "float":
         raise RuntimeError(f"Expected floating point probabilities, got {input._dtype}")
-    return new_tensor(_bernoulli_node(chance, input._shape, input._dtype, generator))
+    drawn = new_tensor(_bernoulli_node(chance, input._shape, input._dtype, generator))
+    return linked(drawn, input)
 
 
 def multinomial(
@@ -178,8 +180,10 @@ def normal(
         tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
         like = tensors[0] * tensors[1] if len(tensors) == 2 else tensors[0]
         size, dtype = like._shape, dtype or like._dtype
-    result = randn(size, generator=generator, dtype=dtype, **options) * std + mean
-    return result.detach()
+    drawn = (randn(size, generator=generator, dtype=dtype, **options) * std + mean).detach()
+    for like in (mean, std):
+        drawn = linked(drawn, like) if isinstance(like, Tensor) else drawn
+    return drawn if out is None else write_out(out, drawn)
 
 
 # In place ----------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ def fold_shared_batch(grid: DotGrid) -> DotGrid:
 def _fold_last(grid: DotGrid) -> DotGrid | None:
     """None: a would have to be gathered, which costs more than packing b again."""
     *batch, last = grid.batch
+    if grid.m.extent == 0:  # nothing to compute, and no remainder by 0
+        return None
     rows = Axis(f"{last.name}.{grid.m.name}", last.extent * grid.m.extent)
     mapping = {
         last.name: floordiv(rows.var, grid.m.extent),

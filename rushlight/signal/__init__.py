@@ -1,0 +1,5 @@
+"""torch.signal: window functions."""
+
+from rushlight.signal import windows
+
+__all__ = ["windows"]

@@ -1,0 +1,56 @@
+"""The families of functions, in the order in which later ones may replace names of earlier ones.
+
+Gives FUNCTIONS (the torch namespace) and METHODS (the Tensor class), with the forms of `forms.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rushlight.tensors import (
+    functional_sample,
+    functions_copies,
+    functions_factor,
+    functions_linalg,
+    functions_math,
+    functions_matrix,
+    functions_native,
+    functions_reduce,
+    functions_select,
+    functions_shape,
+    functions_special,
+    functions_stats,
+    functions_view,
+    random,
+)
+from rushlight.tensors.forms import in_place_form, with_out
+
+FAMILIES = (
+    functions_view, functions_math, functions_select, functions_reduce, functions_shape,
+    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
+    functions_stats, functions_native,
+    functional_sample, random,
+)  # fmt: skip
+FUNCTIONS: dict[str, Callable] = {}
+METHODS: dict[str, Callable] = {}
+for _family in FAMILIES:
+    FUNCTIONS.update(_family.FUNCTIONS)
+    METHODS.update(_family.METHODS)
+
+# What PyTorch gives an `out=`, where the function itself has none.
+WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
+column_stack cross diag diff dot dstack float_power histc hstack index_add index_copy inner kron
+log_softmax
+logcumsumexp logit logsumexp msort mv nanmean nansum outer scatter scatter_add scatter_reduce
+searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot vstack row_stack
+ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax
+count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_unpack frexp
+cumulative_trapezoid trapezoid unsafe_split""".split()
+# What PyTorch has in place, where no family says how.
+IN_PLACE = (
+    """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
+)
+for _name in WITH_OUT:
+    FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
+for _name in IN_PLACE:
+    METHODS.setdefault(f"{_name}_", in_place_form(FUNCTIONS[_name], f"{_name}_"))

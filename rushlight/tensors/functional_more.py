@@ -1,0 +1,365 @@
+"""nn.functional: bags of embeddings, margin and CTC losses, alpha dropout, random pooling.
+
+In: tensors. Out: values with gradients, composed of records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange
+from rushlight.tensors.forms import linked
+from rushlight.tensors.functional_image import _batched, _times, _unbatched
+from rushlight.tensors.functional_loss import _reduced, _reduction
+from rushlight.tensors.functions_reduce import amax, vector_norm
+from rushlight.tensors.functions_reduce import sum as sum_
+from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_shape import cat, stack
+from rushlight.tensors.functions_view import expand, reshape, unsqueeze
+from rushlight.tensors.inplace import check_inplace, store
+from rushlight.tensors.interop import look
+from rushlight.tensors.random import rand
+from rushlight.tensors.tensor import Tensor
+
+
+def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
+    return apply(ops.where, (mask, x, y))
+
+
+# Embeddings --------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The sum, mean or maximum of the rows of each bag."""
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
+            f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
+        )
+    index, bags = _bags(input, offsets, include_last_offset)
+    rows = look(index)
+    if max_norm is not None:
+        _renorm_rows(weight, rows, max_norm, norm_type)
+    count = weight._shape[0]
+    if padding_idx is not None:
+        padding_idx += count if padding_idx < 0 else 0
+    kept = np.ones(len(rows), bool) if padding_idx is None else rows != padding_idx
+    values = weight.index_select(0, index)
+    if scale_grad_by_freq:
+        often = np.bincount(rows, minlength=count)[rows].astype(weight._dtype.np)
+        scale = unsqueeze(known(1 / np.maximum(often, 1)), 1)
+        values = values.detach() * (1 - scale) + values * scale
+    total = int(bags[-1]) if len(bags) else 0
+    owner = known(np.asarray(bags[:-1], np.int64)[kept])
+    at = known(np.flatnonzero(kept))
+    values = values.index_select(0, at)
+    if per_sample_weights is not None:
+        shares = reshape(per_sample_weights, (-1,)).index_select(0, at)
+        values = values * unsqueeze(shares, 1)
+    empty = known(np.zeros((total, weight._shape[1]), weight._dtype.np))
+    where = expand(unsqueeze(owner, 1), values._shape)
+    kind = {"sum": "sum", "mean": "mean", "max": "amax"}[mode]
+    result = apply(ops.scatter_reduce, (empty, 0, where, values, kind, mode == "sum"))
+    return linked(result, weight) if not values.numel() else result
+
+
+def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, np.ndarray]:
+    """Flat rows, and for each the bag it is in; the number of bags comes last."""
+    if input.dim() == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
+                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
+            )
+        n, length = input._shape
+        return reshape(input, (-1,)), np.append(np.repeat(np.arange(n), length), n)
+    if input.dim() != 1:
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
+        )
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    starts = look(offsets)
+    if last:
+        starts = starts[:-1]
+    which = np.searchsorted(starts, np.arange(input.numel()), side="right") - 1
+    return input, np.append(which, len(starts))
+
+
+def _renorm_rows(weight: Tensor, rows: np.ndarray, most: float, p: float) -> None:
+    """Rows that are read and longer than `most` are shortened in place."""
+    values = look(weight.detach()).copy()
+    used = np.unique(rows)
+    size = np.linalg.norm(values[used].astype(np.float64), p, axis=1)
+    factor = np.where(size > most, most / (size + 1e-7), 1.0)
+    values[used] = values[used] * factor[:, None]
+    store(weight.detach(), known(values.astype(weight._dtype.np)))
+
+
+# Losses ------------------------------------------------------------------------------------
+
+
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The mean over classes of max(0, margin - x[target] + x[i])^p, i not the target."""
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    how = _reduction(reduction, size_average, reduce)
+    x = reshape(input, (1, -1)) if input.dim() < 2 else input
+    at = reshape(target, (-1,))
+    classes = x._shape[1]
+    here = apply(ops.gather, (x, 1, unsqueeze(at, 1)))
+    each = (margin - here + x).clamp(min=0)
+    each = each if p == 1 else each * each
+    if weight is not None:
+        each = each * unsqueeze(weight.index_select(0, at), 1)
+    each = _where(arange(classes) == unsqueeze(at, 1), 0.0, each)
+    result = sum_(each, 1) / classes
+    return _reduced(reshape(result, ()) if input.dim() < 2 else result, how)
+
+
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The margins between every target (up to the first -1) and every class that is none."""
+    if input._shape != target._shape:
+        raise RuntimeError(
+            f"inconsistent target size: {list(target._shape)} for input of size: "
+            f"{list(input._shape)}"
+        )
+    how = _reduction(reduction, size_average, reduce)
+    x = reshape(input, (1, -1)) if input.dim() < 2 else input
+    at = reshape(target, (1, -1)) if input.dim() < 2 else target
+    classes = x._shape[1]
+    labels = look(at)
+    valid = np.cumprod(labels >= 0, 1).astype(bool)
+    hit = np.zeros(labels.shape, bool)
+    for row, keep in enumerate(valid):
+        hit[row, labels[row][keep]] = True
+    real = apply(ops.gather, (x, 1, at.clamp(min=0)))
+    each = (1 - unsqueeze(real, 2) + unsqueeze(x, 1)).clamp(min=0)
+    pairs = known(valid[:, :, None] & ~hit[:, None, :])
+    result = sum_(_where(pairs, each, 0.0), (1, 2)) / classes
+    return _reduced(reshape(result, ()) if input.dim() < 2 else result, how)
+
+
+def pdist(input: Tensor, p: float = 2.0) -> Tensor:
+    """The distances of all pairs of rows, i < j."""
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist only supports 2D tensors, got: {input.dim()}D")
+    if p < 0:
+        raise RuntimeError("pdist only supports non-negative p values")
+    first, second = np.triu_indices(input._shape[0], 1)
+    if not len(first):
+        return linked(known(np.zeros(0, input._dtype.np)), input)
+    off = input.index_select(0, known(first.astype(np.int64))) - input.index_select(
+        0, known(second.astype(np.int64))
+    )
+    return vector_norm(off, p, -1)
+
+
+def ctc_loss(
+    log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: str = "mean", zero_infinity: bool = False,
+) -> Tensor:  # fmt: skip
+    """Connectionist temporal classification: the forward recursion in logarithms."""
+    single = log_probs.dim() == 2
+    probs = unsqueeze(log_probs, 1) if single else log_probs
+    steps, batch, _ = probs._shape
+    lengths = [_numbers(v) for v in (input_lengths, target_lengths)]
+    labels = _padded_labels(look(targets), lengths[1], batch)
+    wide = np.full((batch, 2 * labels.shape[1] + 1), blank, np.int64)
+    wide[:, 1::2] = labels
+    skip = np.zeros(wide.shape, bool)
+    skip[:, 2:] = (wide[:, 2:] != blank) & (wide[:, 2:] != wide[:, :-2])
+    index, jumps = known(wide), known(skip)
+    low = -1e30 if probs._dtype.name != "float16" else -6e4
+    gate = known(np.where(np.arange(wide.shape[1]) < 2, 0.0, low).astype(probs._dtype.np))
+    alpha = apply(ops.gather, (probs[0], 1, index)) + gate
+    pads = [known(np.full((batch, k), low, probs._dtype.np)) for k in (1, 2)]
+    size = wide.shape[1]
+    found = [alpha]
+    for t in range(1, max(lengths[0], default=1)):
+        one = cat([pads[0], alpha], 1)[:, :size]
+        two = _where(jumps, cat([pads[1], alpha], 1)[:, :size], low)
+        best = amax(stack([alpha, one, two]).detach(), 0)
+        total = sum(apply(ops.exp, (v - best,)) for v in (alpha, one, two))
+        alpha = best + apply(ops.log, (total,)) + apply(ops.gather, (probs[t], 1, index))
+        found.append(alpha)
+    ends = np.asarray(lengths[0]) - 1
+    last = stack(found)[known(ends.astype(np.int64)), arange(batch)]
+    return _finish_ctc(last, lengths[1], reduction, zero_infinity, low, single)
+
+
+def _finish_ctc(
+    last: Tensor, sizes: list[int], reduction: str, zero_infinity: bool, low: float, single: bool
+) -> Tensor:
+    stop = np.asarray(sizes, np.int64)
+    a = apply(ops.gather, (last, 1, known(2 * stop[:, None])))
+    b = apply(ops.gather, (last, 1, known(np.maximum(2 * stop - 1, 0)[:, None])))
+    b = _where(known((stop > 0)[:, None]), b, low)
+    best = apply(ops.maximum, (a, b)).detach()
+    whole = best + apply(ops.log, (apply(ops.exp, (a - best,)) + apply(ops.exp, (b - best,)),))
+    loss = reshape(-whole, (-1,))
+    lost = loss.detach() > -low / 2
+    loss = _where(lost, 0.0 if zero_infinity else math.inf, loss)
+    if reduction == "mean":
+        return (loss / known(np.maximum(stop, 1).astype(loss._dtype.np))).mean()
+    if reduction == "sum":
+        return loss.sum()
+    return reshape(loss, ()) if single else loss
+
+
+def _numbers(value: Any) -> list[int]:
+    if isinstance(value, Tensor):
+        value = look(value).reshape(-1).tolist()
+    return [int(v) for v in ([value] if isinstance(value, int) else value)]
+
+
+def _padded_labels(targets: np.ndarray, sizes: list[int], batch: int) -> np.ndarray:
+    result = np.zeros((batch, max(sizes, default=0)), np.int64)
+    if targets.ndim == 1 and batch >= 1:
+        at = 0
+        for row, size in enumerate(sizes):
+            result[row, :size] = targets[at : at + size]
+            at += size
+        return result
+    for row, size in enumerate(sizes):
+        result[row, :size] = targets[row, :size]
+    return result
+
+
+# Dropout -----------------------------------------------------------------------------------
+
+
+def _alpha_dropout(input: Tensor, p: float, training: bool, inplace: bool, shape: tuple) -> Tensor:
+    """Dropped elements become SELU's lower bound; the mean and variance are kept."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training or p == 0:
+        return input
+    alpha = 1.7580993408473766
+    keep = rand(shape, dtype=input._dtype) >= p
+    if p == 1:
+        result = input * 0
+    else:
+        a = 1 / math.sqrt((1 - p) * (1 + p * alpha * alpha))
+        result = _where(keep, input, -alpha) * a + a * p * alpha
+    if not inplace:
+        return result
+    check_inplace(input)
+    return store(input, result)
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Dropout for SELU networks, element by element."""
+    return _alpha_dropout(input, p, training, inplace, input._shape)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """alpha_dropout of whole channels."""
+    shape = (*input._shape[:2], *(1,) * max(input.dim() - 2, 0))
+    return _alpha_dropout(input, p, training, inplace, shape)
+
+
+# Fractional pooling ------------------------------------------------------------------------
+
+
+def _fractional(spatial: int) -> Callable:
+    name = f"fractional_max_pool{spatial}d"
+
+    def function(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        batch, single = _batched(input, spatial, name)
+        kernel, have = _times(kernel_size, spatial), batch._shape[2:]
+        if output_size is None:
+            ratios = output_ratio if isinstance(output_ratio, tuple | list) else (
+                (output_ratio,) * spatial)  # fmt: skip
+            output_size = [int(n * r) for n, r in zip(have, ratios, strict=True)]
+        sizes = _times(output_size, spatial)
+        n, c = batch._shape[:2]
+        draws = rand(n, c, spatial) if _random_samples is None else _random_samples
+        u = look(draws.detach()).astype(np.float64)
+        u = np.broadcast_to(u.reshape(-1, u.shape[-2], spatial), (n, c, spatial))
+        flat: Any = 0
+        for axis in range(spatial):
+            # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
+            own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
+            starts = _starts(own, have[axis], sizes[axis], kernel[axis])
+            places = starts[..., :, None] + np.arange(kernel[axis])
+            shape = [n, c, *(1,) * (2 * spatial)]
+            shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
+            flat = flat * have[axis] + places.reshape(shape)
+        taps = math.prod(kernel)
+        places = flat.reshape(n, c, math.prod(sizes), taps)
+        lines = reshape(batch, (n, c, -1))
+        at = known(np.ascontiguousarray(places.reshape(n, c, -1).astype(np.int64)))
+        wide = reshape(apply(ops.gather, (lines, 2, at)), (n, c, math.prod(sizes), taps))
+        best = apply(ops.argmax, (wide.detach(), 3, True))
+        values = reshape(apply(ops.gather, (wide, 3, best)), (n, c, *sizes))
+        values = _unbatched(values, single)
+        if not return_indices:
+            return values
+        where = apply(ops.gather, (reshape(at, wide._shape), 3, best))
+        return values, _unbatched(reshape(where, (n, c, *sizes)), single)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Max pooling over windows whose places are drawn."
+    return function
+
+
+def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:
+    """Graham's pseudo-random sequence; the last window ends at the edge."""
+    alpha = (have - kernel) / (size - 1) if size > 1 else 0.0
+    i = np.arange(size)
+    found = np.floor((i + u[..., None]) * alpha) - np.floor(u[..., None] * alpha)
+    found[..., -1] = have - kernel
+    return found.astype(np.int64)
+
+
+fractional_max_pool2d, fractional_max_pool3d = _fractional(2), _fractional(3)
+
+
+def _fractional_with(pool: Callable, spatial: int) -> Callable:
+    def function(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        return pool(input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+    function.__name__ = function.__qualname__ = f"fractional_max_pool{spatial}d_with_indices"
+    return function
+
+
+fractional_max_pool2d_with_indices = _fractional_with(fractional_max_pool2d, 2)
+fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
+__all__ = [
+    "alpha_dropout", "ctc_loss", "embedding_bag", "feature_alpha_dropout",
+    "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "multi_margin_loss",
+    "multilabel_margin_loss", "pdist",
+]  # fmt: skip

@@ -1,0 +1,363 @@
+"""nn.functional: sampling at real places (grid_sample), unpooling, resizing by cubics and areas.
+
+Everything is composed of gathers and scatters, so gradients reach the image and the places.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import int64
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange, linspace, tensor_of, zeros
+from rushlight.tensors.functional_image import (
+    _batched,
+    _times,
+    _unbatched,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from rushlight.tensors.functional_image import interpolate as plain_interpolate
+from rushlight.tensors.functions_linalg import matmul
+from rushlight.tensors.functions_shape import stack
+from rushlight.tensors.functions_view import expand, reshape, unsqueeze
+from rushlight.tensors.tensor import Tensor
+
+
+def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
+    return apply(ops.where, (mask, x, y))
+
+
+def _floor(x: Tensor) -> Tensor:
+    return apply(ops.floor, (x,))
+
+
+# Cubic and area resizing -------------------------------------------------------------------
+
+
+def cubic_weights(part: Tensor) -> list[Tensor]:
+    """Keys' cubic with a = -0.75 at distances 1 + t, t, 1 - t, 2 - t."""
+    a = -0.75
+
+    def near(x: Tensor) -> Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Tensor) -> Tensor:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(part + 1), near(part), near(1 - part), far(2 - part)]
+
+
+def _cubic(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
+    have = input._shape[dim]
+    if corners:
+        place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
+    else:
+        place = (arange(size, dtype=input._dtype) + 0.5) * (
+            1 / scale if scale else have / size
+        ) - 0.5
+    low = _floor(place)
+    shape = [-1 if d == dim else 1 for d in range(input.dim())]
+    total = None
+    for i, weight in enumerate(cubic_weights(place - low)):
+        at = (low.to(int64) + (i - 1)).clamp(0, have - 1)
+        term = input.index_select(dim, at) * reshape(weight, shape)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """Resize by size or by scale_factor, in the given mode."""
+    if mode not in ("bicubic", "area") or antialias:
+        return plain_interpolate(
+            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+        )
+    spatial = input.dim() - 2
+    scales: Any = (None,) * spatial
+    if size is None:
+        scales = (
+            (scale_factor,) * spatial if isinstance(scale_factor, int | float) else scale_factor
+        )
+        size = [int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True)]
+        if recompute_scale_factor:
+            scales = (None,) * spatial
+    sizes = _times(size, spatial)
+    if mode == "area":
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
+        return pool(input, sizes)
+    if spatial != 2:
+        raise NotImplementedError(f"Got {spatial + 2}D input, but bicubic mode needs 4D input")
+    for axis in range(2):
+        input = _cubic(input, axis + 2, sizes[axis], scales[axis], bool(align_corners))
+    return input
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode="nearest")."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode="bilinear", align_corners=True)."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+# Sampling at a grid ------------------------------------------------------------------------
+
+
+def _unnormalized(x: Tensor, size: int, corners: bool) -> Tensor:
+    return (x + 1) * ((size - 1) / 2) if corners else ((x + 1) * size - 1) / 2
+
+
+def _reflected(x: Tensor, low: float, high: float) -> Tensor:
+    """Reflected at low and high until inside."""
+    if low == high:
+        return x * 0
+    span = high - low
+    off = apply(ops.abs_, (x - low,))
+    turns = _floor(off / span)
+    rest = off - turns * span
+    even = apply(ops.remainder, (turns.detach(), 2.0)) == 0
+    return _where(even, rest + low, span - rest + low)
+
+
+def _held(x: Tensor, size: int, padding: str, corners: bool) -> Tensor:
+    if padding == "border":
+        return x.clamp(0, size - 1)
+    if padding == "reflection":
+        low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+        return _reflected(x, low, high).clamp(0, size - 1)
+    return x
+
+
+def _read(input: Tensor, places: Sequence[Tensor]) -> Tensor:
+    """input[n, :, places], 0 where a place is outside. places: whole floats, [N, *out]."""
+    sizes = input._shape[2:]
+    inside = None
+    flat: Any = 0
+    for place, size in zip(places, sizes, strict=True):
+        there = (place >= 0) & (place <= size - 1)
+        inside = there if inside is None else inside & there
+        flat = flat * size + place.detach().clamp(0, max(size - 1, 0)).to(int64)
+    n, c = input._shape[:2]
+    out = flat._shape[1:]
+    lines = reshape(input, (n, c, math.prod(sizes)))
+    index = expand(reshape(flat, (n, 1, -1)), (n, c, math.prod(out)))
+    values = reshape(apply(ops.gather, (lines, 2, index)), (n, c, *out))
+    assert inside is not None
+    return _where(unsqueeze(inside, 1), values, 0.0)
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The image read at places: grid[..., 0] is x in [-1, 1], then y, then z."""
+    spatial = input.dim() - 2
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
+            f"but got: '{mode}'"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
+            f"'reflection', but got: '{padding_mode}'"
+        )
+    if spatial not in (2, 3) or grid.dim() != input.dim() or grid._shape[-1] != spatial:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {spatial} in last dimension, but got "
+            f"grid with sizes {list(grid._shape)} for input with sizes {list(input._shape)}"
+        )
+    if input._shape[0] != grid._shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with "
+            f"sizes {list(input._shape)} and grid with sizes {list(grid._shape)}"
+        )
+    if mode == "bicubic" and spatial != 2:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    corners = bool(align_corners)
+    sizes = input._shape[2:]
+    places = [_unnormalized(grid[..., spatial - 1 - i], sizes[i], corners) for i in range(spatial)]
+    if mode == "bicubic":
+        return _sample_cubic(input, places, padding_mode, corners)
+    places = [_held(p, n, padding_mode, corners) for p, n in zip(places, sizes, strict=True)]
+    if mode == "nearest":
+        return _read(input, [apply(ops.round_, (p,)) for p in places])
+    lows = [_floor(p) for p in places]
+    total = None
+    for taps in itertools.product((0, 1), repeat=spatial):
+        weight: Any = 1.0
+        for tap, place, low in zip(taps, places, lows, strict=True):
+            part = place - low.detach()
+            weight = weight * (part if tap else 1 - part)
+        values = _read(input, [low.detach() + tap for tap, low in zip(taps, lows, strict=True)])
+        term = values * unsqueeze(weight, 1)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+def _sample_cubic(input: Tensor, places: list[Tensor], padding: str, corners: bool) -> Tensor:
+    lows = [_floor(p).detach() for p in places]
+    weights = [cubic_weights(p - low) for p, low in zip(places, lows, strict=True)]
+    sizes = input._shape[2:]
+    total = None
+    for i, j in itertools.product(range(4), repeat=2):
+        at = [
+            _held(low + (k - 1), n, padding, corners)
+            for low, k, n in zip(lows, (i, j), sizes, strict=True)
+        ]
+        at = [apply(ops.round_, (p,)) for p in at] if padding == "reflection" else at
+        term = _read(input, at) * unsqueeze(weights[0][i] * weights[1][j], 1)
+        total = term if total is None else total + term
+    assert total is not None
+    return total
+
+
+MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def grid_sampler(
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Tensor:
+    """grid_sample with the modes as numbers."""
+    return grid_sample(
+        input, grid, MODES[interpolation_mode], PADDINGS[padding_mode], align_corners
+    )
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The places of an output of this size under an affine map (N, 2, 3) or (N, 3, 4)."""
+    space = list(size[2:])
+    axes = []
+    for n in space:
+        line = linspace(-1, 1, n, dtype=theta._dtype) if n > 1 else zeros(n, dtype=theta._dtype)
+        axes.append(line if align_corners else line * ((n - 1) / n))
+    parts = []
+    for i in reversed(range(len(space))):
+        shape = [-1 if d == i else 1 for d in range(len(space))]
+        parts.append(expand(reshape(axes[i], shape), space))
+    parts.append(parts[0] * 0 + 1)
+    base = reshape(stack(parts, -1), (1, -1, len(space) + 1))
+    return reshape(matmul(base, theta.transpose(1, 2)), (size[0], *space, len(space)))
+
+
+# Unpooling ---------------------------------------------------------------------------------
+
+
+def _max_unpool(spatial: int) -> Callable:
+    name = f"max_unpool{spatial}d"
+
+    def function(
+        input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+        output_size: Any = None,
+    ) -> Tensor:  # fmt: skip
+        batch, single = _batched(input, spatial, name)
+        at = unsqueeze(indices, 0) if single else indices
+        if at._shape != batch._shape:
+            raise RuntimeError(
+                f"{name}: input and indices must have one shape, got {list(input._shape)} and "
+                f"{list(indices._shape)}"
+            )
+        kernel = _times(kernel_size, spatial)
+        step = _times(stride, spatial) if stride else kernel
+        edges = _times(padding, spatial)
+        if output_size is None:
+            space = [(n - 1) * s - 2 * p + k for n, s, p, k in
+                     zip(batch._shape[2:], step, edges, kernel, strict=True)]  # fmt: skip
+        else:
+            space = list(output_size)[-spatial:]
+        n, c = batch._shape[:2]
+        lines = zeros(n, c, math.prod(space), dtype=input._dtype)
+        args = (lines, 2, reshape(at, (n, c, -1)), reshape(batch, (n, c, -1)))
+        return _unbatched(reshape(apply(ops.scatter, args), (n, c, *space)), single)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Put values back where max_pool{spatial}d took them from; 0 elsewhere."
+    return function
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = map(_max_unpool, (1, 2, 3))
+
+
+def _with_indices(pool: Callable, spatial: int) -> Callable:
+    def function(input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+                 dilation: Any = 1, ceil_mode: bool = False,
+                 return_indices: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    function.__name__ = function.__qualname__ = f"max_pool{spatial}d_with_indices"
+    function.__doc__ = "Values and flat positions of the largest elements."
+    return function
+
+
+max_pool1d_with_indices = _with_indices(max_pool1d, 1)
+max_pool2d_with_indices = _with_indices(max_pool2d, 2)
+max_pool3d_with_indices = _with_indices(max_pool3d, 3)
+
+
+def _adaptive_max(spatial: int) -> Callable:
+    name = f"adaptive_max_pool{spatial}d"
+
+    def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        batch, single = _batched(input, spatial, name)
+        given = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
+        have = batch._shape[2:]
+        sizes = [h if v is None else int(v) for v, h in zip(given, have, strict=True)]
+        values, at = batch, None
+        for axis, (size, n) in enumerate(zip(sizes, have, strict=True)):
+            values, at = _adaptive_axis(values, at, axis + 2, size, n)
+        values = _unbatched(values, single)
+        return (values, _unbatched(at, single)) if return_indices else values
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "The largest element of each of output_size even parts."
+    return function
+
+
+def _adaptive_axis(x: Tensor, at: Any, dim: int, size: int, have: int) -> tuple[Tensor, Tensor]:
+    """One dimension: every part as a row of places (the last one repeated), then its first best."""
+    starts = [i * have // max(size, 1) for i in range(size)]
+    stops = [-(-(i + 1) * have // max(size, 1)) for i in range(size)]
+    width = max((b - a for a, b in zip(starts, stops, strict=True)), default=1)
+    rows = [[min(a + k, b - 1) for k in range(width)] for a, b in zip(starts, stops, strict=True)]
+    place = tensor_of([p for row in rows for p in row], int64)
+    shape = (*x._shape[:dim], size, width, *x._shape[dim + 1 :])
+    wide = reshape(x.index_select(dim, place), shape)
+    best = apply(ops.argmax, (wide.detach(), dim + 1, True))
+    values = apply(ops.gather, (wide, dim + 1, best)).squeeze(dim + 1)
+    if at is None:
+        line = reshape(arange(have), [-1 if d == dim else 1 for d in range(x.dim())])
+        at = expand(line, x._shape)
+    else:
+        line = reshape(arange(have), [-1 if d == dim else 1 for d in range(x.dim())])
+        at = at * have + line
+    flat = reshape(at.index_select(dim, place), shape)
+    return values, apply(ops.gather, (flat, dim + 1, best)).squeeze(dim + 1)
+
+
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
+__all__ = [
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",
+    "grid_sample", "interpolate", "max_pool1d_with_indices", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "upsample_bilinear",
+    "upsample_nearest",
+]  # fmt: skip
+FUNCTIONS: dict[str, Callable] = {
+    "grid_sampler": grid_sampler, "grid_sampler_2d": grid_sampler, "grid_sampler_3d": grid_sampler,
+}  # fmt: skip
+METHODS: dict[str, Callable] = {}

@@ -1,0 +1,140 @@
+"""Names that PyTorch's internals use and that programs copy: native norms with their statistics,
+segment reductions, masked indexing without checks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import empty
+from rushlight.tensors.functional_act import batch_norm, group_norm, layer_norm
+from rushlight.tensors.functions_reduce import mean
+from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_view import expand, reshape
+from rushlight.tensors.interop import look
+from rushlight.tensors.tensor import Tensor
+
+
+def _statistics(x: Tensor, dims: Sequence[int], eps: float) -> tuple[Tensor, Tensor]:
+    """The mean and one over the standard deviation (with eps), dims kept."""
+    average = mean(x, dims, True)
+    off = x - average
+    return average, apply(ops.rsqrt, (mean(off * off, dims, True) + eps,))
+
+
+def native_layer_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """layer_norm, the mean and one over the standard deviation."""
+    dims = tuple(range(input.dim() - len(normalized_shape), input.dim()))
+    result = layer_norm(input, list(normalized_shape), weight, bias, eps)
+    return result, *_statistics(input, dims, eps)
+
+
+def native_group_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, N: int, C: int, HxW: int,  # noqa: N803
+    group: int, eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """group_norm, the mean and one over the standard deviation of each group."""
+    result = group_norm(input, group, weight, bias, eps)
+    parts = _statistics(reshape(input, (N, group, C // group * HxW)), (2,), eps)
+    return result, *(reshape(p, (N, group)) for p in parts)  # type: ignore[return-value]
+
+
+def native_batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, *, out: Any = None,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """batch_norm; in training also the mean and one over the standard deviation."""
+    args = (weight, bias, training, momentum, eps)
+    result = batch_norm(input, running_mean, running_var, *args)
+    if not training:
+        return result, empty(0, dtype=input._dtype), empty(0, dtype=input._dtype)
+    dims = tuple(d for d in range(input.dim()) if d != 1)
+    return result, *(reshape(p, (-1,)) for p in _statistics(input, dims, eps))  # type: ignore[return-value]
+
+
+def native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *args: Any) -> tuple:
+    """native_batch_norm with running statistics, or without (training, momentum, eps)."""
+    if len(args) == 3:
+        args = (None, None, *args)
+    return native_batch_norm(input, weight, bias, *args)
+
+
+# Segments ----------------------------------------------------------------------------------
+
+STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+KINDS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
+
+
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
+    """Rows of each segment along axis joined by sum, mean, prod, max or min."""
+    if reduce not in STARTS:
+        raise RuntimeError(f"segment_reduce: unsupported reduction {reduce!r}")
+    sizes = look(lengths) if lengths is not None else np.diff(look(offsets), axis=-1)  # type: ignore[arg-type]
+    lead, count = data._shape[:axis], sizes.shape[-1]
+    rows = data._shape[axis]
+    owner = np.stack([
+        np.repeat(np.arange(count), line)[:rows] for line in sizes.reshape(-1, count)
+    ]).reshape((*lead, rows)).astype(np.int64)  # fmt: skip
+    shape = (*lead, count, *data._shape[axis + 1 :])
+    start = STARTS[reduce] if initial is None else initial
+    base = known(np.full(shape, start, data._dtype.np))
+    index = reshape(known(owner), (*lead, rows, *(1,) * (data.dim() - axis - 1)))
+    args = (base, axis, expand(index, data._shape), data, KINDS[reduce], True)
+    total = apply(ops.scatter_reduce, args)
+    if reduce != "mean":
+        return total
+    size = sizes.reshape((*lead, count, *(1,) * (data.dim() - axis - 1))).astype(data._dtype.np)
+    # An empty segment keeps the start that was asked for, and is NaN without one.
+    return total / known(np.where(size == 0, np.nan if initial is None else 1.0, size)
+                         .astype(data._dtype.np))  # fmt: skip
+
+
+# Indexing ----------------------------------------------------------------------------------
+
+
+def unsafe_masked_index(input: Tensor, mask: Tensor, indices: Sequence[Any], fill: Any) -> Tensor:
+    """input[indices] where the mask is true, fill elsewhere; the indices are not checked there."""
+    held = _held(input, indices)
+    return apply(ops.where, (mask, input[held], fill))
+
+
+def _held(input: Tensor, indices: Sequence[Any]) -> tuple:
+    return tuple(
+        slice(None) if at is None else at.clamp(-n, n - 1)
+        for at, n in zip(indices, input._shape, strict=False)
+    )
+
+
+def unsafe_masked_index_put_accumulate(
+    input: Tensor, mask: Tensor, indices: Sequence[Any], values: Tensor
+) -> Tensor:
+    """Adds values at the indices where the mask is true."""
+    shown = apply(ops.where, (mask, values, 0))
+    return input.index_put(_held(input, indices), shown, accumulate=True)
+
+
+def reflected_divide(self: Tensor, other: Any) -> Tensor:
+    """other / self: Python 2's __rdiv__."""
+    return apply(ops.div, (other, self))
+
+
+FUNCTIONS: dict[str, Callable] = {
+    "native_layer_norm": native_layer_norm, "native_group_norm": native_group_norm,
+    "native_batch_norm": native_batch_norm, "_native_batch_norm_legit": native_batch_norm_legit,
+    "_segment_reduce": segment_reduce, "segment_reduce": segment_reduce,
+    "_unsafe_masked_index": unsafe_masked_index,
+    "_unsafe_masked_index_put_accumulate": unsafe_masked_index_put_accumulate,
+}  # fmt: skip
+METHODS: dict[str, Callable] = {"__rdiv__": reflected_divide}

@@ -1,0 +1,427 @@
+"""Statistics: quantiles, medians, histograms, covariances, integrals and gradients by samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rushlight import ops
+from rushlight.base.dtypes import int64
+from rushlight.ir.opdef import wrap_dim
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import full, linspace, tensor_of
+from rushlight.tensors.functions_linalg import matmul
+from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_reduce import Median, cumsum, mean
+from rushlight.tensors.functions_reduce import any as any_
+from rushlight.tensors.functions_reduce import sum as sum_
+from rushlight.tensors.functions_select import (
+    known,
+    scatter_reduce,
+    sort,
+)
+from rushlight.tensors.functions_shape import cat
+from rushlight.tensors.functions_view import expand, movedim, narrow, reshape, unsqueeze
+from rushlight.tensors.interop import look
+from rushlight.tensors.results import result_class
+from rushlight.tensors.tensor import Tensor
+
+NanMedian = result_class("nanmedian", ("values", "indices"))
+Histogram = result_class("histogram", ("hist", "bin_edges"))
+Histogramdd = result_class("histogramdd", ("hist", "bin_edges"))
+
+
+def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
+    return apply(ops.where, (mask, x, y))
+
+
+# Quantiles ---------------------------------------------------------------------------------
+
+METHODS_OF_QUANTILE = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def _check_quantile(name: str, input: Tensor, q: Tensor, interpolation: str) -> None:
+    if input._dtype.name not in ("float32", "float64"):
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype")
+    if not input.numel():
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if q.dim() > 1:
+        raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
+    if q._dtype is not input._dtype:
+        raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if interpolation not in METHODS_OF_QUANTILE:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, "
+            f"but got {interpolation}"
+        )
+    values = look(q.detach())
+    if values.size and not ((values >= 0) & (values <= 1)).all():
+        raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool
+) -> Tensor:
+    q = q if isinstance(q, Tensor) else tensor_of(float(q), input._dtype)
+    _check_quantile(name, input, q, interpolation)
+    flat = reshape(input, (-1,)) if dim is None or not input.dim() else input
+    axis = 0 if dim is None else wrap_dim(dim, max(input.dim(), 1))
+    ordered = movedim(sort(flat, axis)[0], axis, -1)
+    missing = apply(ops.isnan, (ordered.detach(),))
+    if skip:
+        count = sum_(~missing, -1, True)
+        last = (count - 1).clamp(min=0).to(input._dtype)
+    else:
+        last = full((), float(ordered._shape[-1] - 1), dtype=input._dtype)
+    place = reshape(q, (-1,)) * last
+    if interpolation == "nearest":
+        place = apply(ops.round_, (place,))
+    low, high = apply(ops.floor, (place,)), apply(ops.ceil, (place,))
+    lead = ordered._shape[:-1]
+    below, above = (
+        apply(ops.gather, (ordered, ordered.dim() - 1, expand(v.to(int64), (*lead, q.numel()))))
+        for v in (low, high)
+    )
+    result = {
+        "linear": lambda: apply(ops.lerp, (below, above, place - low)),
+        "midpoint": lambda: apply(ops.lerp, (below, above, _half(place, low))),
+        "lower": lambda: below, "nearest": lambda: below, "higher": lambda: above,
+    }[interpolation]()  # fmt: skip
+    if not skip:
+        result = _where(any_(missing, -1, True), math.nan, result)
+    result = movedim(result, -1, 0)
+    if keepdim:
+        shape = (1,) * input.dim() if dim is None else None
+        result = reshape(result, (q.numel(), *shape)) if shape is not None else (
+            unsqueeze(result, axis + 1) if input.dim() else result
+        )  # fmt: skip
+    return result if q.dim() else result[0]
+
+
+def _half(place: Tensor, low: Tensor) -> Tensor:
+    return _where(place == low, 0.0, full((), 0.5, dtype=place._dtype))
+
+
+def quantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear", out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Quantiles along dim; NaN where there is a NaN."""
+    return _finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
+
+
+def nanquantile(
+    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
+    interpolation: str = "linear", out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Quantiles along dim, NaN left out."""
+    return _finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
+
+
+def _median(skip: bool, pair: type) -> Callable:
+    def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None):
+        flat = reshape(input, (-1,)) if dim is None or not input.dim() else input
+        axis = 0 if dim is None else wrap_dim(dim, max(input.dim(), 1))
+        size = flat._shape[axis]
+        if not size:
+            if dim is None:
+                return _finish(full((), math.nan, dtype=input._dtype), out)
+            raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
+        order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
+        missing = apply(ops.isnan, (flat.detach(),))
+        count = sum_(~missing, axis, True)
+        place = (count - 1) // 2 if skip else _where(count == size, (size - 1) // 2, count)
+        at = apply(ops.gather, (order, axis, place.clamp(min=0).to(int64)))
+        values = apply(ops.gather, (flat, axis, at))
+        if dim is None:
+            return _finish(reshape(values, ()), out)
+        if not input.dim():
+            values, at = reshape(values, ()), reshape(at, ())
+        elif not keepdim:
+            values, at = values.squeeze(axis), at.squeeze(axis)
+        if out is not None:
+            return pair((_finish(values, out[0]), _finish(at, out[1])))
+        return pair((values, at))
+
+    function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
+    function.__doc__ = "The lower median" + (
+        ", NaN left out." if skip else "; NaN if there is one."
+    )
+    return function
+
+
+median, nanmedian = _median(False, Median), _median(True, NanMedian)
+
+
+# Histograms --------------------------------------------------------------------------------
+
+
+def _edges(values: np.ndarray, bins: Any, range: Any) -> np.ndarray:
+    if isinstance(bins, Tensor):
+        return look(bins)
+    low, high = (float(values.min()), float(values.max())) if range is None and values.size else (
+        tuple(range) if range is not None else (0.0, 0.0)
+    )  # fmt: skip
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return look(linspace(low, high, int(bins) + 1, dtype=tensor_of(values[:0])._dtype))
+
+
+def histogram(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
+    density: bool = False, out: Any = None,
+) -> Any:  # fmt: skip
+    """Counts (or sums of weights) in bins, and the edges of the bins."""
+    values = look(input.detach()).reshape(-1)
+    edges = _edges(values, bins, range)
+    counts, _ = np.histogram(
+        values, edges, weights=None if weight is None else look(weight.detach()).reshape(-1)
+    )
+    counts = counts.astype(values.dtype)
+    if density:
+        counts = (counts / np.diff(edges) / counts.sum()).astype(values.dtype)
+    result = Histogram((known(counts), known(edges)))
+    if out is None:
+        return result
+    return Histogram((_finish(result[0], out[0]), _finish(result[1], out[1])))
+
+
+def histogramdd(
+    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
+    density: bool = False,
+) -> Any:  # fmt: skip
+    """A histogram of points: the last dimension of the input holds the coordinates."""
+    points = look(input.detach()).reshape(-1, input._shape[-1])
+    count = points.shape[1]
+    each = [bins] * count if isinstance(bins, int) else list(bins)
+    ranges = [None] * count if range is None else list(zip(range[::2], range[1::2], strict=True))
+    edges = [_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
+    weights = None if weight is None else look(weight.detach()).reshape(-1)
+    found, _ = np.histogramdd(points, edges, weights=weights, density=density)
+    return Histogramdd((known(found.astype(points.dtype)), tuple(known(e) for e in edges)))
+
+
+# Covariance --------------------------------------------------------------------------------
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The covariance matrix of variables (rows) by observations (columns)."""
+    if input.dim() > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.dim()} dimensions"
+        )
+    x = input if input.dim() == 2 else reshape(input, (1, -1))
+    if x._dtype.kind != "float":
+        x = x.float()
+    count = x._shape[1]
+    weights = fweights
+    if aweights is not None:
+        weights = aweights if fweights is None else aweights * fweights
+    if weights is None:
+        average, total = mean(x, 1, True), count
+        factor: Any = max(count - correction, 0)
+        off = x - average
+        scaled = off
+    else:
+        total = sum_(weights)
+        off = x - unsqueeze(sum_(x * weights, 1), 1) / total
+        scaled = off * weights
+        if correction == 0 or aweights is None:
+            factor = (total - correction).clamp(min=0)
+        else:
+            factor = (total - sum_(weights * aweights) * correction / total).clamp(min=0)
+    result = matmul(off, scaled.transpose(0, 1)) / factor
+    return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Correlation coefficients."""
+    if input.dim() > 2:
+        raise RuntimeError(
+            f"corrcoef(): expected input to have two or fewer dimensions but got an input with "
+            f"{input.dim()} dimensions"
+        )
+    c = cov(input)
+    if not c.dim():
+        return c / c
+    spread = apply(ops.sqrt, (c.diagonal(),))
+    return (c / unsqueeze(spread, 1) / unsqueeze(spread, 0)).clamp(-1, 1)
+
+
+# Integrals and slopes ----------------------------------------------------------------------
+
+
+def _panels(y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
+    """The area of each panel between neighbours."""
+    dim = wrap_dim(dim, y.dim())
+    size = y._shape[dim]
+    pair = narrow(y, dim, 0, size - 1) + narrow(y, dim, 1, size - 1)
+    if x is None:
+        return pair * (dx / 2 if not isinstance(dx, Tensor) else dx * 0.5)
+    if x.dim() == 1:
+        x = reshape(x, (-1, *(1,) * (y.dim() - 1 - dim)))
+        steps = narrow(x, 0, 1, x._shape[0] - 1) - narrow(x, 0, 0, x._shape[0] - 1)
+    else:
+        while x.dim() < y.dim():
+            x = unsqueeze(x, 0)
+        at = x._shape[dim]
+        steps = narrow(x, dim, 1, at - 1) - narrow(x, dim, 0, at - 1)
+    return pair * steps * 0.5
+
+
+def trapezoid(y: Tensor, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """The integral by trapezoids along dim."""
+    at = wrap_dim(dim, y.dim())
+    if not y._shape[at]:
+        return sum_(y, at)
+    return sum_(_panels(y, x, dx, dim), at)
+
+
+def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
+    """Running integrals by trapezoids along dim."""
+    at = wrap_dim(dim, y.dim())
+    return cumsum(_panels(y, x, dx, dim), at)
+
+
+def gradient(
+    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
+) -> tuple[Tensor, ...]:
+    """Slopes by central differences along each dim; one-sided at the ends."""
+    if edge_order not in (1, 2):
+        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
+    dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = [wrap_dim(d, input.dim()) for d in dims]
+    spacing = 1 if spacing is None else spacing
+    spaces = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
+    if len(spaces) != len(dims):
+        raise RuntimeError(
+            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length "
+            f"{len(dims)}, but got a list of length {len(spaces)}"
+        )
+    for d in dims:
+        if input._shape[d] < edge_order + 1:
+            raise RuntimeError(
+                "torch.gradient expected each dimension size to be at least edge_order+1"
+            )
+    return tuple(_slopes(input, d, s, edge_order) for d, s in zip(dims, spaces, strict=True))
+
+
+def _slopes(x: Tensor, dim: int, space: Any, order: int) -> Tensor:
+    size = x._shape[dim]
+
+    def at(i: int, n: int = 1) -> Tensor:
+        return narrow(x, dim, i if i >= 0 else size + i, n)
+
+    if isinstance(space, Tensor) and space.dim():
+        shape = [-1 if d == dim else 1 for d in range(x.dim())]
+        steps = reshape(narrow(space, 0, 1, size - 1) - narrow(space, 0, 0, size - 1), shape)
+    else:
+        steps = expand(full((), 1.0, dtype=x._dtype) * space,
+                       [size - 1 if d == dim else 1 for d in range(x.dim())])  # fmt: skip
+
+    def h(i: int, n: int = 1) -> Tensor:
+        return narrow(steps, dim, i if i >= 0 else size - 1 + i, n)
+
+    left, right = h(0, size - 2), h(1, size - 2)
+    inner = (at(2, size - 2) * (left / (right * (left + right)))
+             + at(1, size - 2) * ((right - left) / (left * right))
+             - at(0, size - 2) * (right / (left * (left + right))))  # fmt: skip
+    if order == 1:
+        first, last = (at(1) - at(0)) / h(0), (at(-1) - at(-2)) / h(-1)
+    else:
+        a, b, c, d = h(0), h(1), h(-2), h(-1)
+        first = (-at(0) * ((2 * a + b) / (a * (a + b))) + at(1) * ((a + b) / (a * b))
+                 - at(2) * (a / (b * (a + b))))  # fmt: skip
+        last = (at(-3) * (d / (c * (c + d))) - at(-2) * ((c + d) / (c * d))
+                + at(-1) * ((c + 2 * d) / (d * (c + d))))  # fmt: skip
+    return cat([first, inner, last], dim)
+
+
+# Elsewhere ---------------------------------------------------------------------------------
+
+
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """True where an element is one of the test elements."""
+    a = elements if isinstance(elements, Tensor) else tensor_of(elements)
+    b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
+    found = any_(unsqueeze(a, -1) == reshape(b, (-1,)), -1)
+    return _finish(~found if invert else found, out)
+
+
+def renorm(
+    input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None
+) -> Tensor:
+    """Each slice along dim scaled down to norm maxnorm where it is larger."""
+    dim = wrap_dim(dim, input.dim())
+    if input.dim() < 2:
+        raise RuntimeError("renorm: input needs at least 2 dimensions, got "
+                           f"{input.dim()} dimensions")  # fmt: skip
+    size = apply(
+        ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True)
+    )
+    return _finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
+
+
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: bool = True, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Rows of source joined with the input's at the indices by prod, mean, amax or amin."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            "index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got "
+            f"{reduce}."
+        )
+    if not input.dim():
+        flat = index_reduce(reshape(input, (1,)), 0, index, reshape(source, (-1,)), reduce,
+                            include_self=include_self)  # fmt: skip
+        return _finish(reshape(flat, ()), out)
+    at = wrap_dim(dim, input.dim())
+    shape = [-1 if d == at else 1 for d in range(input.dim())]
+    wide = expand(reshape(index.to(int64), shape), source._shape)
+    return _finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` places that are not zero, filled up with fill_value."""
+    rows = np.argwhere(look(input.detach())).astype(np.int64).reshape(-1, input.dim())[:size]
+    result = np.full((size, input.dim()), fill_value, np.int64)
+    result[: len(rows)] = rows
+    return known(result)
+
+
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The xor of the elements' bits (as 64 bit numbers) along dim."""
+    values = look(input.detach())
+    if values.dtype.kind == "f" or input._dtype.kind == "float":
+        bits = values.astype(np.float64).view(np.uint64)
+    else:
+        bits = values.astype(np.int64).view(np.uint64)
+    dims = range(input.dim()) if dim in ((), None, []) else [dim] if isinstance(dim, int) else dim
+    axes = tuple(wrap_dim(d, input.dim()) for d in dims) if input.dim() else ()
+    found = np.bitwise_xor.reduce(bits, axis=axes, keepdims=keepdim) if axes else bits
+    return known(np.asarray(found, np.uint64))
+
+
+FUNCTIONS: dict[str, Callable] = {
+    name: globals()[name]
+    for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef
+    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static
+hash_tensor""".split()
+}
+FUNCTIONS["trapz"] = trapezoid
+METHODS: dict[str, Callable] = {
+    name: FUNCTIONS[name]
+    for name in """quantile nanquantile median nanmedian histogram cov corrcoef isin renorm
+    index_reduce nonzero_static hash_tensor""".split()
+}

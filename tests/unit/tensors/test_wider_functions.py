@@ -1,0 +1,167 @@
+"""Linear algebra, special functions, masked reductions, sampling: against numpy and identities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+F = torch.nn.functional
+RNG = np.random.RandomState(7)
+
+
+def given(*shape: int, **options: bool) -> torch.Tensor:
+    return torch.tensor(RNG.standard_normal(shape)).requires_grad_(options.get("grad", False))
+
+
+def near(a: torch.Tensor, b: object, tol: float = 1e-6) -> None:
+    want = b.detach().numpy() if isinstance(b, torch.Tensor) else b
+    np.testing.assert_allclose(a.detach().numpy(), want, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2)])
+def test_lu_gives_the_matrix_back_and_its_gradient(shape: tuple) -> None:
+    x = given(*shape, grad=True)
+    p, low, up = torch.linalg.lu(x)
+    near(p @ low @ up, x)
+    (grad,) = torch.autograd.grad((p @ low @ up).sum(), x)
+    near(grad, np.ones(shape))
+
+
+def test_lu_factor_solves() -> None:
+    a, b = given(3, 3), given(3, 2)
+    near(a @ torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b), b)
+    near(a.T @ torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b, adjoint=True), b)
+
+
+def test_pinv_of_a_wide_matrix_with_gradient() -> None:
+    x = given(2, 4, grad=True)
+    near(x @ torch.linalg.pinv(x), np.eye(2))
+    (grad,) = torch.autograd.grad((x @ torch.linalg.pinv(x)).sum(), x)
+    near(grad, np.zeros((2, 4)))
+
+
+def test_solve_takes_vectors_and_the_other_side() -> None:
+    a, v = given(3, 3), given(3)
+    near(a @ torch.linalg.solve(a, v), v)
+    near(torch.linalg.solve(a, given(2, 3), left=False) @ a, given(2, 3) * 0, 1e9)
+    with pytest.raises(RuntimeError, match="square"):
+        torch.linalg.solve(given(2, 3), v)
+
+
+def test_matrix_exp_and_power() -> None:
+    x = given(3, 3)
+    near(torch.matrix_exp(x) @ torch.matrix_exp(-x), np.eye(3))
+    near(torch.linalg.matrix_power(x, -2) @ x @ x, np.eye(3))
+
+
+def test_empty_matrices() -> None:
+    x = torch.zeros(2, 0, 0, requires_grad=True)
+    (grad,) = torch.autograd.grad(torch.linalg.inv(x), x, torch.zeros(2, 0, 0))
+    assert grad.numpy().shape == (2, 0, 0)
+    assert (torch.zeros(2, 3, 0) @ torch.zeros(2, 0, 4)).numpy().sum() == 0
+
+
+def test_bessel_functions_by_identities() -> None:
+    x = torch.linspace(0.3, 20, 40, dtype=torch.float64)
+    s = torch.special
+    wronskian = s.bessel_j1(x) * s.bessel_y0(x) - s.bessel_j0(x) * s.bessel_y1(x)
+    near(wronskian, 2 / (math.pi * x.numpy()))
+    near((s.i0e(x) * s.scaled_modified_bessel_k1(x)
+          + s.i1e(x) * s.scaled_modified_bessel_k0(x)) * x, np.ones(40))  # fmt: skip
+
+
+def test_normal_distribution_functions() -> None:
+    p = torch.tensor([1e-30, 1e-8, 0.1, 0.5, 0.9], dtype=torch.float64)
+    near(torch.special.log_ndtr(torch.special.ndtri(p)).exp() / p, np.ones(5))
+    near(torch.special.ndtri(torch.tensor([0.0, 1.0])), [-np.inf, np.inf])
+
+
+def test_incomplete_gamma_and_zeta() -> None:
+    x = torch.tensor([0.5, 2.0, 30.0], dtype=torch.float64)
+    near(torch.igamma(torch.ones_like(x), x), 1 - np.exp(-x.numpy()))
+    near(torch.igamma(x, x) + torch.igammac(x, x), np.ones(3))
+    near(torch.special.zeta(2.0, torch.ones(1, dtype=torch.float64)), [math.pi**2 / 6])
+
+
+def test_polynomials_of_tensor_orders() -> None:
+    x = torch.tensor([0.3, -0.7, 0.9], dtype=torch.float64)
+    n = torch.tensor([3.0, 5.0, -1.0], dtype=torch.float64)
+    want = [math.cos(3 * math.acos(0.3)), math.cos(5 * math.acos(-0.7)), 0.0]
+    near(torch.special.chebyshev_polynomial_t(x, n), want)
+
+
+def test_masked_reductions() -> None:
+    x, mask = given(4, 5), torch.tensor(RNG.rand(4, 5) > 0.4)
+    kept = np.ma.array(x.numpy(), mask=~mask.numpy())
+    near(torch.masked.sum(x, 1, mask=mask), kept.sum(1).filled(0))
+    near(torch.masked.var(x, 0, False, mask=mask), kept.var(0).filled(np.nan))
+
+
+def test_quantiles_and_medians_with_nan() -> None:
+    x = torch.tensor([[3.0, math.nan, 1.0], [2.0, 5.0, 4.0]])
+    near(torch.nanquantile(x, 0.5, 1), [2.0, 4.0])
+    near(torch.quantile(x, 0.5, 1), [math.nan, 4.0])
+    assert torch.nanmedian(x).item() == 3.0
+    assert math.isnan(torch.median(x).item())
+
+
+def test_windows() -> None:
+    windows = torch.signal.windows
+    near(windows.hann(5), np.hanning(5))
+    near(windows.kaiser(7, beta=5.0), np.kaiser(7, 5.0), 1e-5)
+    assert windows.gaussian(1).tolist() == [1.0]
+
+
+def test_grid_sample_of_the_identity_grid() -> None:
+    image = given(1, 2, 4, 5, grad=True)
+    theta = torch.tensor([[[1.0, 0, 0], [0, 1.0, 0]]], dtype=torch.float64)
+    grid = F.affine_grid(theta, [1, 2, 4, 5], align_corners=True)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        near(F.grid_sample(image, grid, mode, align_corners=True), image)
+
+
+def test_max_unpool_puts_values_back() -> None:
+    x = given(1, 1, 4, 4)
+    values, places = F.max_pool2d(x, 2, return_indices=True)
+    back = F.max_unpool2d(values, places, 2)
+    near(F.max_pool2d(back.clamp(min=-9), 2), values.clamp(min=0))
+
+
+def test_ctc_loss_of_one_path() -> None:
+    probs = torch.log(torch.tensor([[0.4, 0.6], [0.3, 0.7]], dtype=torch.float64))
+    loss = F.ctc_loss(probs, torch.tensor([1]), [2], [1], reduction="sum")
+    near(loss, -math.log(0.6 * 0.7 + 0.6 * 0.3 + 0.4 * 0.7))
+
+
+def test_embedding_bag_means() -> None:
+    weight = given(5, 3)
+    rows = torch.tensor([0, 2, 4, 1])
+    got = F.embedding_bag(rows, weight, torch.tensor([0, 3]), mode="mean")
+    w = weight.numpy()
+    near(got, np.stack([w[[0, 2, 4]].mean(0), w[1]]))
+
+
+def test_numpy_memory_with_gaps_is_shared() -> None:
+    base = np.arange(12.0)
+    view = torch.from_numpy(base[::3])
+    base[3] = 50.0
+    assert view.tolist() == [0.0, 50.0, 6.0, 9.0]
+    view[2] = -1.0
+    assert base[6] == -1.0
+
+
+def test_copies_share_no_memory() -> None:
+    x = torch.zeros(2, 3)
+    copy = torch.transpose_copy(x, 0, 1)
+    x.fill_(5)
+    assert copy.sum().item() == 0
+
+
+def test_index_add_along_the_last_dim_has_a_gradient() -> None:
+    x = given(3, 4, grad=True)
+    out = x.index_add(-1, torch.tensor([1, 1]), given(3, 2))
+    near(torch.autograd.grad(out.sum(), x)[0], np.ones((3, 4)))
