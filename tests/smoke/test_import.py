@@ -42,3 +42,10 @@ print("llvmlite" in sys.modules)
 print(y.item())
 print("llvmlite" in sys.modules)"""
     assert run(code).splitlines() == ["False", "29.0", "True"]
+
+
+def test_every_name_that_functional_promises_is_there():
+    import rushlight as torch
+
+    functional = torch.nn.functional
+    assert [name for name in functional.__all__ if not hasattr(functional, name)] == []
