@@ -37,6 +37,7 @@ from rushlight.tensors.functional import (
     batch_norm,
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
+    channel_shuffle,
     conv1d,
     conv2d,
     conv3d,
@@ -119,6 +120,7 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -195,4 +197,4 @@ __all__ = [
     "unfold",
     "upsample",
 ]
-__all__ = sorted({*__all__, *_more.__all__, *_sample.__all__, "channel_shuffle"})
+__all__ += [*_more.__all__, *_sample.__all__]

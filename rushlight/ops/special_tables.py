@@ -157,6 +157,9 @@ def series(name: str, small: float) -> tuple[tuple[float, ...], float, float]:
     """(coefficients down to `small` of the largest, the middle and the half width)."""
     curve, low, high = CURVES[name]
     middle, half = (low + high) / 2, (high - low) / 2
-    found = chebyshev.chebinterpolate(lambda u: _vector(curve)(middle + half * u), DEGREE)
+    found = chebyshev.chebinterpolate(
+        lambda u: _vector(curve)(middle + half * u),  # type: ignore[call-overload]
+        DEGREE,
+    )
     keep = np.flatnonzero(np.abs(found) > small * np.abs(found).max())
     return tuple(float(c) for c in found[: keep[-1] + 1]), middle, half
