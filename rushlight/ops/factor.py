@@ -89,7 +89,7 @@ def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
         return (None,)
     p, low, up = (lu(x, part=name, pivot=pivot) for name in ("p", "l", "u"))
     m, n = x.shape[-2:]
-    if m <= n:
+    if m == n or is_nonnegative(n - m):
         square = slice_dim(up, up.shape, up.ndim - 1, 0, m)
         cross = matmul(t(low), g) if part == "l" else -matmul(g, t(up))
         inner = solve_triangular(square, t(tril(cross, -1)), upper=True, unit=False)
