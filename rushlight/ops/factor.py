@@ -12,7 +12,6 @@ import numpy as np
 
 from rushlight.base.dtypes import DType, int32
 from rushlight.ir.opdef import Arg, Attr, Call
-from rushlight.ir.symint import is_nonnegative
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, sub
 from rushlight.ops.build import iota_along, pad_dim, slice_dim, to_dtype
@@ -90,7 +89,7 @@ def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
         return (None,)
     p, low, up = (lu(x, part=name, pivot=pivot) for name in ("p", "l", "u"))
     m, n = x.shape[-2:]
-    if m == n or is_nonnegative(n - m):
+    if m <= n:
         square = slice_dim(up, up.shape, up.ndim - 1, 0, m)
         cross = matmul(t(low), g) if part == "l" else -matmul(g, t(up))
         inner = solve_triangular(square, t(tril(cross, -1)), upper=True, unit=False)

@@ -97,7 +97,8 @@ def test_symbolic_graph_means_the_same(record):
 
 @pytest.mark.parametrize(
     "record",
-    [r for r in RECORDS if not isinstance(r.grad, NotDifferentiable)],
+    # The gradient of lu depends on which of its sizes is larger: it is recorded with numbers only.
+    [r for r in RECORDS if not isinstance(r.grad, NotDifferentiable) and r.name != "lu"],
     ids=lambda r: r.name,
 )
 def test_symbolic_gradient_means_the_same(record):
