@@ -97,7 +97,6 @@ from rushlight.tensors.functional import (
     unfold,
     upsample,
 )
-from rushlight.tensors.functional import channel_shuffle as channel_shuffle
 from rushlight.tensors.functional import functional_more as _more
 from rushlight.tensors.functional import functional_sample as _sample
 from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
