@@ -19,6 +19,7 @@ addcdiv: OpDef
 addcmul: OpDef
 addmm: OpDef
 addmv: OpDef
+airy_ai: OpDef
 all_: OpDef
 amax: OpDef
 amin: OpDef
@@ -40,6 +41,10 @@ avg_pool3d: OpDef
 baddbmm: OpDef
 batch_norm: OpDef
 batch_norm_inference: OpDef
+bessel_j0: OpDef
+bessel_j1: OpDef
+bessel_y0: OpDef
+bessel_y1: OpDef
 binary_cross_entropy: OpDef
 binary_cross_entropy_with_logits: OpDef
 bitcast: OpDef
@@ -54,6 +59,7 @@ cdist: OpDef
 ceil: OpDef
 celu: OpDef
 cholesky: OpDef
+cholesky_solve: OpDef
 clamp: OpDef
 col2im: OpDef
 conv1d: OpDef
@@ -85,6 +91,7 @@ embedding: OpDef
 eq: OpDef
 erf: OpDef
 erfc: OpDef
+erfcx: OpDef
 erfinv: OpDef
 exp: OpDef
 exp2: OpDef
@@ -97,6 +104,7 @@ floor: OpDef
 floor_divide: OpDef
 fmod: OpDef
 frac: OpDef
+gammainc: OpDef
 gather: OpDef
 gather_nd: OpDef
 ge: OpDef
@@ -111,6 +119,10 @@ hardtanh: OpDef
 heaviside: OpDef
 huber_loss: OpDef
 hypot: OpDef
+i0: OpDef
+i0e: OpDef
+i1: OpDef
+i1e: OpDef
 im2col: OpDef
 index_add: OpDef
 index_copy: OpDef
@@ -148,6 +160,7 @@ logical_xor: OpDef
 logit: OpDef
 logsumexp: OpDef
 lt: OpDef
+lu: OpDef
 masked_fill: OpDef
 masked_scatter: OpDef
 matmul: OpDef
@@ -177,6 +190,7 @@ one_hot: OpDef
 outer: OpDef
 pad: OpDef
 permute: OpDef
+pinv: OpDef
 pixel_shuffle: OpDef
 pow_: OpDef
 prelu_weighted: OpDef
@@ -206,6 +220,8 @@ round_: OpDef
 rsqrt: OpDef
 rsub: OpDef
 scaled_dot_product_attention: OpDef
+scaled_modified_bessel_k0: OpDef
+scaled_modified_bessel_k1: OpDef
 scan_argmax: OpDef
 scan_argmin: OpDef
 scan_max: OpDef
@@ -237,6 +253,7 @@ softplus: OpDef
 softshrink: OpDef
 softsign: OpDef
 solve: OpDef
+solve_triangular: OpDef
 sqrt: OpDef
 square: OpDef
 stack: OpDef
