@@ -42,6 +42,9 @@ class Trace:
     def choose(self, choice: Choice) -> None:
         """A choice was made."""
 
+    def rewrote(self, rule: str, where: str, before: Node, after: Node) -> None:
+        """A graph pass replaced a node: the rule's name, the file:line that defines it."""
+
     def before(self, state: Any) -> None:
         """A compilation starts (see compiler/compilation.py for `state`)."""
 
@@ -50,3 +53,9 @@ class Trace:
 
 
 SILENT = Trace()
+
+
+def defined_at(rule: Any) -> str:
+    """file:line of a rule's function."""
+    code = getattr(rule, "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

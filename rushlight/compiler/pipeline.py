@@ -45,19 +45,19 @@ def compile_graph(
 
 def _decompose(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
-    return replace(state, roots=decompose(state.roots, came_from), came_from=came_from)
+    return replace(state, roots=decompose(state.roots, came_from, state.trace), came_from=came_from)
 
 
 def _transpose_dots(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
-    roots = transpose_dots(state.roots, came_from)
+    roots = transpose_dots(state.roots, came_from, state.trace)
     traced = {new: state.recorded(old) for new, old in came_from.items()}
     return replace(state, roots=roots, came_from=traced | state.came_from)
 
 
 def _unroll_reductions(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
-    roots = unroll_reductions(state.roots, came_from)
+    roots = unroll_reductions(state.roots, came_from, state.trace)
     traced = {new: state.recorded(old) for new, old in came_from.items()}
     return replace(state, roots=roots, came_from=traced | state.came_from)
 

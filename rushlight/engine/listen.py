@@ -80,6 +80,7 @@ class CompileLog(Trace):
     """The trace of one compilation: collects its choices, hands stages to the listeners.
 
     choices  in order; those about groups name kernels once the pass group_points has run
+    rewrites  of the pass that runs: (rule, where it is defined, before, after)
     sample   numpy values of the inputs (by graph node), for checks
     """
 
@@ -90,6 +91,7 @@ class CompileLog(Trace):
         self.number, self.backend, self.caps, self.sample = number, backend, caps, sample
         self.listeners = tuple(listeners)
         self.choices: list[Choice] = []
+        self.rewrites: list[tuple[str, str, Node, Node]] = []
 
     @property
     def name(self) -> str:
@@ -99,11 +101,15 @@ class CompileLog(Trace):
     def choose(self, choice: Choice) -> None:
         self.choices.append(choice)
 
+    def rewrote(self, rule: str, where: str, before: Node, after: Node) -> None:
+        self.rewrites.append((rule, where, before, after))
+
     def before(self, state: Compilation) -> None:
         self._tell(Stage(self, 0, "graph", "graph", None, state))
 
     def after(self, step: Pass, number: int, before: Compilation, state: Compilation) -> None:
         self._tell(Stage(self, number, step.name, step.kind, before, state))
+        self.rewrites.clear()
         if state.plan is not None:
             self.sample = None  # it holds the inputs
 

@@ -55,6 +55,9 @@ class DebugPrinter(Listener):
                 self.emit(event)
         if stage.kind == "code":
             self._code(stage)
+        if self.level >= 6 and self.only.allows_pass(stage.name):
+            for event in rewrite_events(stage):
+                self.emit(event)
         if self.level >= 5 and stage.before is not None:
             for event in diff_events(stage, self.only):
                 self.emit(event)
@@ -126,6 +129,19 @@ def choice_event(choice: Choice, kernel: str, lines: tuple[str, ...]) -> Event:
     }
 
 
+def rewrite_events(stage: Stage) -> Iterable[Event]:
+    """Every node that a graph pass replaced, by which rule."""
+    for rule, where, before, after in stage.log.rewrites:
+        yield {
+            "event": "rewrite",
+            "pass": stage.name,
+            "rule": rule,
+            "defined": where,
+            "before": repr(before),
+            "after": repr(after),
+        }
+
+
 def diff_events(stage: Stage, only: Only) -> Iterable[Event]:
     """What a pass made, or what it changed as unified diffs: of the graph, or of each kernel."""
     before = stage.texts_before if stage.kind in ("graph", "tiles") else {}
@@ -190,6 +206,11 @@ def _pick_text(event: Event) -> str:
     return f"[pick] {event['kernel']}   {event['choice']}   {', '.join(event['reasons'])}"
 
 
+def _rewrite_text(event: Event) -> str:
+    head = f"[rewrite] {event['pass']} {event['rule']}"
+    return f"{head:<48} {event['before']} -> {event['after']}   {event['defined']}"
+
+
 def _block_text(event: Event) -> str:
     subject = " ".join(filter(None, (event.get("pass", ""), event["kernel"])))
     return f"[{event['event']}] {subject}\n{event['text'].rstrip()}"
@@ -200,6 +221,7 @@ _FORMS: dict[str, Callable[[Event], str]] = {
     "point": _choice_text,
     "fuse": _choice_text,
     "pick": _pick_text,
+    "rewrite": _rewrite_text,
     "source": _block_text,
     "diff": _block_text,
     "ir": _block_text,

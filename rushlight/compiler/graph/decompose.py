@@ -13,26 +13,30 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.dtypes import DType, float32
-from rushlight.compiler.graph.simplify import simplify
+from rushlight.compiler.decisions import SILENT, Trace, defined_at
+from rushlight.compiler.graph.simplify import RULES, simplify
 from rushlight.ir.node import Node, make_node, topological, with_dtype
 from rushlight.ops import cast
 
 
-def decompose(roots: Sequence[Node], came_from: dict[Node, Node] | None = None) -> list[Node]:
+def decompose(
+    roots: Sequence[Node], came_from: dict[Node, Node] | None = None, trace: Trace = SILENT
+) -> list[Node]:
     """The same values as graphs of primitive nodes.
 
     `came_from` is filled: new node -> the given node that it is, or is part of.
     """
-    rewriting = _Rewriting({} if came_from is None else came_from)
+    rewriting = _Rewriting({} if came_from is None else came_from, trace)
     return [rewriting.run(root, None) for root in roots]
 
 
 class _Rewriting:
     """done: node -> its primitive form, over all roots and all expansions."""
 
-    def __init__(self, came_from: dict[Node, Node]) -> None:
+    def __init__(self, came_from: dict[Node, Node], trace: Trace) -> None:
         self.done: dict[Node, Node] = {}
         self.came_from = came_from
+        self.trace = trace
 
     def run(self, root: Node, part_of: Node | None) -> Node:
         """`part_of`: the given node in whose expansion `root` stands."""
@@ -51,9 +55,14 @@ class _Rewriting:
             if src != node.src:
                 again = make_node(op, src, node.attrs, node.shape, node.dtype)
             if op.kind == "composite":
-                done[node] = done[again] = self.run(_expand(again), owner)
+                expanded = _expand(again)
+                self.trace.rewrote(op.name, defined_at(op.decompose), again, expanded)
+                done[node] = done[again] = self.run(expanded, owner)
             else:
-                done[node] = simplify(again)
+                done[node] = simpler = simplify(again)
+                if simpler is not again:
+                    rule = RULES[again.name]
+                    self.trace.rewrote(f"simplify_{op.name}", defined_at(rule), again, simpler)
             self.came_from.setdefault(done[node], owner)
         return done[root]
 

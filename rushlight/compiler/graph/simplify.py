@@ -12,7 +12,7 @@ from rushlight.ir.node import Node, make_node
 
 def simplify(node: Node) -> Node:
     """The node, or a simpler one with the same value. Sources are simplified already."""
-    rule = _RULES.get(node.name)
+    rule = RULES.get(node.name)
     return node if rule is None else rule(node)
 
 
@@ -60,7 +60,7 @@ def _with_source(node: Node, source: Node, attrs: tuple | None = None) -> Node:
     )
 
 
-_RULES: dict[str, Callable[[Node], Node]] = {
+RULES: dict[str, Callable[[Node], Node]] = {
     "reshape": _reshape,
     "expand": _expand,
     "permute": _permute,

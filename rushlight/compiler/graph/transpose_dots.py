@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, make_node, topological
 from rushlight.ops import dot, permute, reshape
 
 
-def transpose_dots(roots: Sequence[Node], came_from: dict[Node, Node] | None = None) -> list[Node]:
+def transpose_dots(
+    roots: Sequence[Node], came_from: dict[Node, Node] | None = None, trace: Trace = SILENT
+) -> list[Node]:
     """The same values; `came_from` gets new node -> old node."""
     order = topological(list(roots))
     readers = _count_readers(order, roots)
@@ -28,6 +31,7 @@ def transpose_dots(roots: Sequence[Node], came_from: dict[Node, Node] | None = N
         if product is not None:
             left, right = (new[s] for s in product.src)
             new[node] = simplify(reshape(dot(_swap(right), _swap(left)), node.shape))
+            trace.rewrote("transpose_dots", defined_at(transpose_dots), node, new[node])
         elif src == node.src:
             new[node] = node
         else:

@@ -14,6 +14,7 @@ from itertools import product as combinations
 from math import prod
 
 from rushlight.base.dtypes import DType, find_dtype, int64
+from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.simplify import simplify
 from rushlight.compiler.tile.ir import PARTIALS
 from rushlight.ir.node import Node, const_node, make_node, topological
@@ -47,7 +48,7 @@ KINDS = {
 
 
 def unroll_reductions(
-    roots: Sequence[Node], came_from: dict[Node, Node] | None = None
+    roots: Sequence[Node], came_from: dict[Node, Node] | None = None, trace: Trace = SILENT
 ) -> list[Node]:
     """The same values; `came_from` gets new node -> old node."""
     order = topological(list(roots))
@@ -58,7 +59,10 @@ def unroll_reductions(
         here = node
         if src != node.src:
             here = make_node(node.op, src, node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
-        new[node] = _written_out(here) if _is_small(node) and node not in spread else here
+        new[node] = here
+        if _is_small(node) and node not in spread:
+            new[node] = _written_out(here)
+            trace.rewrote("unroll_reductions", defined_at(_written_out), here, new[node])
         if came_from is not None and new[node] is not node:
             came_from.setdefault(new[node], node)
     return [new[root] for root in roots]

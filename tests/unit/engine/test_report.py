@@ -155,3 +155,15 @@ def test_only_is_parsed():
     assert Only.parse("train.py:8").allows_kernel("k1", ["/home/me/train.py:8"])
     assert not Only.parse("train.py:8").allows_kernel("k1", ["/home/me/train.py:87"])
     assert not Only.parse("rain.py:8").allows_kernel("k1", ["/home/me/train.py:8"])
+
+
+def test_level_six_names_every_rewrite_and_where_it_is_defined(capsys, operands):
+    def work(operands):
+        x = torch.ones(40, 3)
+        torch.softmax(x.reshape(3, 40).reshape(40, 3), 1).amax(1).sum().item()
+
+    told = events(capsys, operands, work=work, debug=6)
+    rewrites = [event for event in told if event["event"] == "rewrite"]
+    rules = {event["rule"] for event in rewrites}
+    assert {"softmax", "unroll_reductions"} <= rules
+    assert all(".py:" in event["defined"] and event["before"] for event in rewrites)
