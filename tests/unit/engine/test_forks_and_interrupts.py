@@ -6,8 +6,18 @@ import signal
 import threading
 import time
 
+import pytest
+
 import rushlight as torch
 from rushlight.engine.interrupts import Uninterrupted
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_on():
+    """A run in the background of a shell starts with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_child_forked_in_the_middle_of_a_run_computes() -> None:
