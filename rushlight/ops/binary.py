@@ -16,12 +16,10 @@ from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, OpDef, find_op, op
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
-from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     bool_dtype,
     common_dtype,
-    const,
     elementwise_shape,
     float_dtype,
     integral_dtype,
@@ -96,12 +94,6 @@ def scalar_remainder(x: s.E, y: s.E) -> s.E:
         return rest
     moved = s.bit_and(s.ne(rest, s.const(0, x.dtype)), _differ_in_sign(rest, y))
     return s.select(moved, s.add(rest, y), rest)
-
-
-def no_slope(meta: Meta) -> tuple:
-    """Steps: the gradient is 0, as PyTorch's."""
-    g = late.expand(const(0, meta.out_dtype), meta.out_shape)
-    return (g, g)
 
 
 def scalar_floor_divide(x: s.E, y: s.E) -> s.E:
@@ -264,7 +256,7 @@ mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=Tr
 div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=float_dtype,
               promote="float", cheap=True)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, no_slope)
+                       np.floor_divide, STEP)
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)))
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
@@ -282,7 +274,7 @@ copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.co
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
 nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
-                    np.nextafter, lambda g: (g,),
+                    np.nextafter, NotDifferentiable("a step of the bits has no slope"),
                     dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True)
