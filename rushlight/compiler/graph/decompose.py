@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, float32
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
-from rushlight.compiler.graph.simplify import RULES, simplify
+from rushlight.compiler.graph.simplify import rule_of, simplify
 from rushlight.ir.node import Node, make_node, topological, with_dtype
 from rushlight.ops import cast
 
@@ -61,8 +61,8 @@ class _Rewriting:
             else:
                 done[node] = simpler = simplify(again)
                 if simpler is not again:
-                    rule = RULES[again.name]
-                    self.trace.rewrote(f"simplify_{op.name}", defined_at(rule), again, simpler)
+                    where = defined_at(rule_of(again))
+                    self.trace.rewrote(f"simplify_{op.name}", where, again, simpler)
             self.came_from.setdefault(done[node], owner)
         return done[root]
 

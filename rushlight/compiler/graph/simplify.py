@@ -12,8 +12,13 @@ from rushlight.ir.node import Node, make_node
 
 def simplify(node: Node) -> Node:
     """The node, or a simpler one with the same value. Sources are simplified already."""
-    rule = RULES.get(node.name)
+    rule = rule_of(node)
     return node if rule is None else rule(node)
+
+
+def rule_of(node: Node) -> Callable[[Node], Node] | None:
+    """The rule for this kind of node."""
+    return RULES.get(node.name)
 
 
 def _reshape(node: Node) -> Node:
