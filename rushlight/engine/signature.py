@@ -118,7 +118,7 @@ def _attr(kind: str, value: Any, ints: list[int]) -> Any:
 
 
 def offset_positions(recording: Recording) -> frozenset[int]:
-    """Positions in `ints` that are offsets: program inputs from first sight."""
+    """Positions in `ints` that are offsets (a template never lets them share a size's variable)."""
     found: set[int] = set()
     count = 0
 

@@ -44,8 +44,8 @@ class Param:
             "dim" / "dims"  an attr that is a dimension or a tuple of them (None stays None);
                       `node()` makes it non-negative against the first tensor operand
             "size" / "sizes"  an attr holding sizes: may become symbolic (an Expr)
-            "offset" / "offsets"  an attr holding ints that are program inputs from first sight
-                      (slice starts): always symbolic in a compiled program
+            "offset" / "offsets"  an attr holding places (slice starts): constants of a
+            program at first sight, variables once they have changed, never shared with a size
     """
 
     name: str

@@ -27,7 +27,6 @@ from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, substitute, variables
 
 BLOCK = 8192  # elements per instance of a flat map: a few L1s of work, no schedule of any backend
-MIN_INNER = 2048
 
 
 @dataclass(eq=False)
