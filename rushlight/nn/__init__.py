@@ -2,7 +2,7 @@
 
 from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, utils
-from rushlight.nn.activation import (
+from rushlight.nn.modules.activation import (
     GELU,
     GLU,
     LogSigmoid,
@@ -18,9 +18,9 @@ from rushlight.nn.activation import (
     Tanh,
     Tanhshrink,
 )
-from rushlight.nn.batchnorm import BatchNorm1d, BatchNorm2d
-from rushlight.nn.containers import ModuleDict, ModuleList, Sequential
-from rushlight.nn.conv import (
+from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d
+from rushlight.nn.modules.container import ModuleDict, ModuleList, Sequential
+from rushlight.nn.modules.conv import (
     Conv1d,
     Conv2d,
     Conv3d,
@@ -28,13 +28,13 @@ from rushlight.nn.conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
-from rushlight.nn.distance import CosineSimilarity, PairwiseDistance
-from rushlight.nn.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
-from rushlight.nn.embedding import Embedding
-from rushlight.nn.flatten import Flatten, Unflatten
-from rushlight.nn.linear import Bilinear, Identity, Linear
-from rushlight.nn.linear_cross_entropy import LinearCrossEntropyLoss
-from rushlight.nn.loss import (
+from rushlight.nn.modules.distance import CosineSimilarity, PairwiseDistance
+from rushlight.nn.modules.dropout import Dropout, Dropout1d, Dropout2d, Dropout3d
+from rushlight.nn.modules.sparse import Embedding
+from rushlight.nn.modules.flatten import Flatten, Unflatten
+from rushlight.nn.modules.linear import Bilinear, Identity, Linear
+from rushlight.nn.modules.linear_cross_entropy import LinearCrossEntropyLoss
+from rushlight.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -45,14 +45,14 @@ from rushlight.nn.loss import (
     NLLLoss,
     SmoothL1Loss,
 )
-from rushlight.nn.module import Module
-from rushlight.nn.multihead_attention import MultiheadAttention
-from rushlight.nn.normalization import GroupNorm, LayerNorm, RMSNorm
-from rushlight.nn.padding import ConstantPad2d, PixelShuffle, ZeroPad2d
+from rushlight.nn.modules.module import Module
+from rushlight.nn.modules.multihead_attention import MultiheadAttention
+from rushlight.nn.modules.normalization import GroupNorm, LayerNorm, RMSNorm
+from rushlight.nn.modules.padding import ConstantPad2d, PixelShuffle, ZeroPad2d
 from rushlight.nn.parameter import Buffer, Parameter
-from rushlight.nn.parameter_containers import ParameterDict, ParameterList
-from rushlight.nn.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
-from rushlight.nn.rectifiers import (
+from rushlight.nn.modules.parameter_containers import ParameterDict, ParameterList
+from rushlight.nn.modules.pooling import AdaptiveAvgPool2d, AvgPool2d, MaxPool2d
+from rushlight.nn.modules.rectifiers import (
     CELU,
     ELU,
     SELU,

@@ -1,0 +1,29 @@
+"""Small helpers of layers: sizes given once or per dimension, prefixes of state dicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Sizes = int | tuple[int, ...]
+
+
+def sizes_of(value: Any, count: int) -> tuple[Any, ...]:
+    """`count` equal values, or the given ones."""
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix such as "module." off all keys, in place.
+
+    Example:
+        >>> state = {"module.weight": 1}
+        >>> consume_prefix_in_state_dict_if_present(state, "module.")
+        >>> state
+        {'weight': 1}
+    """
+    for key in [key for key in state_dict if key.startswith(prefix)]:
+        state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    for key in [] if metadata is None else [*metadata]:
+        if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
+            metadata[key[len(prefix) :]] = metadata.pop(key)
