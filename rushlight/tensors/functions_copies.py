@@ -28,6 +28,7 @@ from rushlight.tensors.functions_view import (
     tensor_split,
 )
 from rushlight.tensors.inplace import write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -206,12 +207,11 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 FUNCTIONS: dict[str, Callable] = {
     **COPIES,
-    **{
-        name: globals()[name]
-        for name in """hsplit vsplit dsplit unsafe_split unsafe_split_with_sizes unsafe_chunk
-        constant_pad_nd channel_shuffle diagflat combinations as_strided_scatter fill scalar_tensor
-        empty_permuted resize_as_""".split()
-    },
+    **by_name(
+        hsplit, vsplit, dsplit, constant_pad_nd, channel_shuffle, diagflat, combinations,
+        as_strided_scatter, fill, scalar_tensor, empty_permuted, resize_as_,
+    ),
+    "unsafe_split": split, "unsafe_split_with_sizes": split_with_sizes, "unsafe_chunk": chunk,
     "_chunk_cat": chunk_cat, "zero_": zero_,
 }  # fmt: skip
 METHODS: dict[str, Callable] = {

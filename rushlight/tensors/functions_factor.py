@@ -32,6 +32,7 @@ from rushlight.tensors.functions_view import (
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
@@ -398,17 +399,14 @@ def logdet(input: Tensor) -> Tensor:
     return apply(ops.where, (sign < 0, math.nan, size))
 
 
-LINALG: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """inv inv_ex solve solve_ex solve_triangular cholesky cholesky_ex lu lu_factor
-    lu_factor_ex lu_solve qr eigh eigvalsh svd svdvals slogdet""".split()
-}
+LINALG: dict[str, Callable] = by_name(
+    inv, inv_ex, solve, solve_ex, solve_triangular, cholesky, cholesky_ex, lu, lu_factor,
+    lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals, slogdet,
+)  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """triangular_solve cholesky_solve cholesky_inverse lu_unpack geqrf slogdet
-        logdet""".split()
-    },
+    **by_name(
+        triangular_solve, cholesky_solve, cholesky_inverse, lu_unpack, geqrf, slogdet, logdet,
+    ),
     "lu": old_lu, "lu_solve": old_lu_solve, "qr": old_qr, "svd": old_svd, "cholesky": old_cholesky,
     "inverse": inv,
 }  # fmt: skip

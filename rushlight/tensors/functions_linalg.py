@@ -14,6 +14,7 @@ from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_view import diagonal, permute, reshape, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, _cpp_name
 
 
@@ -352,10 +353,12 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """matmul mm bmm mv dot vdot inner outer addmm addmv addr baddbmm addbmm tensordot
-    trace kron cdist einsum chain_matmul inverse det matrix_power""".split()
-}
+    **by_name(
+        matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
+        trace, kron, cdist, einsum, chain_matmul, inverse, det, matrix_power,
+    ),
+    "vdot": dot,
+}  # fmt: skip
 FUNCTIONS.update(ger=outer, cross=cross)
 
 

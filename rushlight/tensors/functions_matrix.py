@@ -46,6 +46,7 @@ from rushlight.tensors.functions_view import (
 )
 from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.interop import look
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -368,11 +369,10 @@ def ormqr(
 
 LINALG: dict[str, Callable] = {
     **PRODUCTS, **FACTOR_LINALG,
-    **{
-        name: globals()[name]
-        for name in """matrix_norm norm cond matrix_rank pinv lstsq multi_dot tensorinv tensorsolve
-        vander vecdot matrix_exp householder_product""".split()
-    },
+    **by_name(
+        matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
+        vander, vecdot, matrix_exp, householder_product,
+    ),
 }  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 Sort = result_class("sort", ("values", "indices"))
@@ -369,14 +370,13 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 _IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
 FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """nonzero argwhere masked_select gather scatter scatter_add scatter_reduce
-        index_select take take_along_dim masked_fill masked_scatter sort argsort msort topk
-        kthvalue unique unique_consecutive repeat_interleave bincount histc""".split()
-    },
+    **by_name(
+        nonzero, argwhere, masked_select, gather, scatter, scatter_add, scatter_reduce,
+        index_select, take, take_along_dim, masked_fill, masked_scatter, sort, argsort, msort,
+        topk, kthvalue, unique, unique_consecutive, repeat_interleave, bincount, histc,
+    ),
     **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
-}
+}  # fmt: skip
 METHODS: dict[str, Callable] = {
     **FUNCTIONS,
     **{function.__name__: function for function in _IN_PLACE},

@@ -25,6 +25,7 @@ from rushlight.tensors.functions_view import (
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.size import Size, parse_size
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view
 
 
@@ -353,13 +354,12 @@ def numel(input: Tensor) -> int:
     return math.prod(input._shape)
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """cat stack hstack vstack dstack column_stack tile flip fliplr flipud roll rot90
-    tril triu tril_indices triu_indices diag diag_embed diagonal_scatter select_scatter
-    slice_scatter broadcast_tensors broadcast_shapes cartesian_prod as_strided block_diag
-    atleast_1d atleast_2d atleast_3d pixel_shuffle numel""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    cat, stack, hstack, vstack, dstack, column_stack, tile, flip, fliplr, flipud, roll, rot90,
+    tril, triu, tril_indices, triu_indices, diag, diag_embed, diagonal_scatter, select_scatter,
+    slice_scatter, broadcast_tensors, broadcast_shapes, cartesian_prod, as_strided, block_diag,
+    atleast_1d, atleast_2d, atleast_3d, pixel_shuffle, numel,
+)  # fmt: skip
 FUNCTIONS.update(concat=cat, concatenate=cat, row_stack=vstack)
 METHODS: dict[str, Callable] = {
     **{

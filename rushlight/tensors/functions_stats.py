@@ -27,6 +27,7 @@ from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_view import expand, movedim, narrow, reshape, unsqueeze
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 NanMedian = result_class("nanmedian", ("values", "indices"))
@@ -413,12 +414,10 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     return known(np.asarray(found, np.uint64))
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef
-    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static
-hash_tensor""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    quantile, nanquantile, median, nanmedian, histogram, histogramdd, cov, corrcoef, trapezoid,
+    cumulative_trapezoid, gradient, isin, renorm, index_reduce, nonzero_static, hash_tensor,
+)  # fmt: skip
 FUNCTIONS["trapz"] = trapezoid
 METHODS: dict[str, Callable] = {
     name: FUNCTIONS[name]

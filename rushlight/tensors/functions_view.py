@@ -13,6 +13,7 @@ from rushlight.base.dtypes import DType
 from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.size import Size, infer_size, parse_size, row_major, view_strides
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 
 
@@ -467,15 +468,17 @@ def atleast(input: Tensor, ndim: int) -> Tensor:
 
 
 FUNCTIONS = {
-    name: globals()[name]
-    for name in """reshape permute transpose swapaxes swapdims t movedim moveaxis unsqueeze squeeze
-    broadcast_to narrow select unbind split split_with_sizes chunk tensor_split flatten unflatten
-    ravel diagonal""".split()
-}
+    **by_name(
+        reshape, permute, transpose, t, movedim, unsqueeze, squeeze, broadcast_to, narrow, select,
+        unbind, split, split_with_sizes, chunk, tensor_split, flatten, unflatten, ravel, diagonal,
+    ),
+    "swapaxes": transpose,
+    "swapdims": transpose,
+    "moveaxis": movedim,
+}  # fmt: skip
 METHODS = {
     **FUNCTIONS,
-    **{
-        name: globals()[name]
-        for name in "view view_as reshape_as expand expand_as unfold contiguous".split()
-    },
-}
+    **by_name(
+        view, view_as, reshape_as, expand, expand_as, unfold, contiguous,
+    ),
+}  # fmt: skip
