@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.nn import functional as F
 from rushlight.nn.modules.function_layer import FunctionLayer, layer
-from rushlight.nn.modules.utils import Sizes
+from rushlight.nn.sizes import Sizes
 
 
 @layer(F.unfold)

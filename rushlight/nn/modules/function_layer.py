@@ -29,21 +29,29 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[Layer], Layer
 
     def declare(cls: Layer) -> Layer:
         dataclass(eq=False, repr=False, match_args=False)(cls)
-        assign = cls.__init__
-
-        @functools.wraps(assign)
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-            Module.__init__(self)
-            assign(self, *args, **kwargs)
-
-        cls.__init__ = __init__
         cls.settings = tuple(field.name for field in fields(cls))  # type: ignore[arg-type]
+        if cls.settings:
+            cls.__init__ = _constructor(cls)
+        else:
+            del cls.__init__
         _drop_class_defaults(cls)
         if function is not None:
             cls.function = staticmethod(function)
         return cls
 
     return declare
+
+
+def _constructor(cls: type) -> Callable[..., None]:
+    """First Module's constructor, then that of the dataclass."""
+    assign = cls.__init__
+
+    @functools.wraps(assign)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        Module.__init__(self)
+        assign(self, *args, **kwargs)
+
+    return __init__
 
 
 def _drop_class_defaults(cls: type) -> None:

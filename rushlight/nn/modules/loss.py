@@ -191,7 +191,8 @@ class NLLLoss2d(NLLLoss):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
-            "replacement and see https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more details.",
+            "replacement and see https://pytorch.org/docs/main/nn.html#torch.nn.NLLLoss for more "
+            "details.",
             FutureWarning,
             stacklevel=2,
         )

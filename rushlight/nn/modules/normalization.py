@@ -162,9 +162,7 @@ class CrossMapLRN2d(LocalResponseNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.dim() != 4:
-            raise ValueError(
-                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
-            )
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         reach = (self.size - 1) // 2
         squares = input * input
         padded = F.pad(squares, (0, 0, 0, 0, reach, reach))

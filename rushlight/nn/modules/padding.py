@@ -10,7 +10,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.nn import functional as F
 from rushlight.nn.modules.function_layer import FunctionLayer, layer
-from rushlight.nn.modules.utils import Sizes, sizes_of
+from rushlight.nn.sizes import Sizes, sizes_of
 
 
 class _Pad(FunctionLayer):

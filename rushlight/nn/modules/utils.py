@@ -1,15 +1,8 @@
-"""Small helpers of layers: sizes given once or per dimension, prefixes of state dicts."""
+"""Helpers for state dicts."""
 
 from __future__ import annotations
 
 from typing import Any
-
-Sizes = int | tuple[int, ...]
-
-
-def sizes_of(value: Any, count: int) -> tuple[Any, ...]:
-    """`count` equal values, or the given ones."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
