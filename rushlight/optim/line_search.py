@@ -67,7 +67,7 @@ def strong_wolfe(
         if count > max_evaluations:
             bracket = [start, point]
             break
-        if is_too_high(point) or (count > 1 and point.loss >= previous.loss):
+        if is_too_high(point) or (count > 2 and point.loss >= previous.loss):
             bracket = [previous, point]
             break
         if is_flat(point):
