@@ -18,6 +18,7 @@ from rushlight.tensors import (
     functions_reduce,
     functions_select,
     functions_shape,
+    functions_slices,
     functions_special,
     functions_stats,
     functions_view,
@@ -26,10 +27,9 @@ from rushlight.tensors import (
 from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
-    functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
-    functions_stats, functions_native,
-    functional_sample, random,
+    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
+    functions_shape, functions_linalg, functions_factor, functions_matrix, functions_copies,
+    functions_special, functions_stats, functions_native, functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

@@ -11,8 +11,10 @@ from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
-from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def _times(value: Any, count: int) -> tuple[int, ...]:
@@ -61,8 +63,8 @@ def _conv(spatial: int) -> Callable:
 def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
     if input._dtype is not weight._dtype:
         raise RuntimeError(
-            f"Input type ({_cpp_name(input._dtype)}) and bias type "
-            f"({_cpp_name(weight._dtype)}) should be the same"
+            f"Input type ({cpp_name(input._dtype)}) and bias type "
+            f"({cpp_name(weight._dtype)}) should be the same"
         )
     if input._shape[1] != weight._shape[1] * groups:
         raise RuntimeError(

@@ -13,7 +13,8 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, linspace, tensor_of, zeros
+from rushlight.tensors.creation import arange, linspace, zeros
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import (
     _batched,
     _times,

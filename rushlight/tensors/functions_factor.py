@@ -21,14 +21,8 @@ from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, tril, triu
-from rushlight.tensors.functions_view import (
-    diagonal,
-    expand,
-    matrix_transpose,
-    narrow,
-    squeeze,
-    unsqueeze,
-)
+from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class

@@ -10,7 +10,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, bool_
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply, result_type
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.tables import by_name

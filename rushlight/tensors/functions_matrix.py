@@ -35,10 +35,10 @@ from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_shape import stack, tril
+from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import (
     matrix_transpose,
     movedim,
-    narrow,
     permute,
     reshape,
     squeeze,

@@ -11,10 +11,11 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, int64, uint8
 from rushlight.ir.opdef import OpDef, wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import kthvalue, sort
-from rushlight.tensors.functions_view import flatten, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name

@@ -14,8 +14,10 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
 from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, tensor_of
-from rushlight.tensors.functions_view import expand, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.creation import arange
+from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
 from rushlight.tensors.indexing import check_index, getitem, put
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.interop import look

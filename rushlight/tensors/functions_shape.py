@@ -13,15 +13,8 @@ from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
 from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_view import (
-    diagonal,
-    expand,
-    narrow,
-    permute,
-    reshape,
-    transpose,
-    unsqueeze,
-)  # fmt: skip
+from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.size import Size, parse_size

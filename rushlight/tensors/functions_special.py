@@ -16,7 +16,7 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
 from rushlight.tensors.convert import clone
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish, _or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.functions_view import alias

@@ -12,7 +12,8 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import full, linspace, tensor_of
+from rushlight.tensors.creation import full, linspace
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import Median, cumsum, mean
@@ -24,7 +25,8 @@ from rushlight.tensors.functions_select import (
     sort,
 )
 from rushlight.tensors.functions_shape import cat
-from rushlight.tensors.functions_view import expand, movedim, narrow, reshape, unsqueeze
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
