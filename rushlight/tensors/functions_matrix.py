@@ -20,14 +20,7 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
 )
-from rushlight.tensors.functions_factor import (
-    Lstsq,
-    _need_matrix,
-    _need_square,
-    eigvalsh,
-    is_vector_rhs,
-    svdvals,
-)
+from rushlight.tensors.functions_factor import Lstsq, eigvalsh, svdvals
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
@@ -36,6 +29,10 @@ from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_shape import stack, tril
 from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_solve import (
+    LINALG as SOLVE_LINALG,
+)
+from rushlight.tensors.functions_solve import _need_matrix, _need_square, is_vector_rhs
 from rushlight.tensors.functions_view import (
     matrix_transpose,
     movedim,
@@ -368,7 +365,7 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **FACTOR_LINALG,
+    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,
