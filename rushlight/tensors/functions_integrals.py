@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.creation import full
 from rushlight.tensors.functions_reduce import cumsum
 from rushlight.tensors.functions_reduce import sum as sum_

@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked

@@ -9,7 +9,8 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64, uint8
-from rushlight.ir.opdef import OpDef, wrap_dim
+from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.functions_view import reshape_step, squeeze, unsqueeze
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import full, linspace
 from rushlight.tensors.from_data import tensor_of

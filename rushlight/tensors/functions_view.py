@@ -10,7 +10,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
 from rushlight.tensors.tables import by_name
