@@ -319,32 +319,29 @@ def op(
     **fields: Any,
 ) -> OpDef:
     """Declare an op. Exactly one of `scalar`, `kind` (a primitive kind) and `decompose`."""
-    given = [bool(scalar), bool(kind), bool(decompose)]
-    if sum(given) != 1:
-        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
-    if kind and kind not in PRIMITIVE_KINDS:
-        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+    _check_meaning(name, scalar, kind, decompose)
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")
     if not doc or reference is None:
         raise ValueError(f"op {name}: doc and reference are required")
+    _check_gradient(name, grad, decompose)
+    kind = kind or ("elementwise" if scalar else "composite")
+    record = OpDef(
+        name, doc, tuple(inputs), shape, dtype, kind, reference, grad, scalar, decompose, **fields
+    )
+    _OPS[name] = record
+    return record
+
+
+def _check_meaning(name: str, scalar: Any, kind: str, decompose: Any) -> None:
+    if sum((bool(scalar), bool(kind), bool(decompose))) != 1:
+        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
+    if kind and kind not in PRIMITIVE_KINDS:
+        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+
+
+def _check_gradient(name: str, grad: Any, decompose: Any) -> None:
     if not (callable(grad) or isinstance(grad, NotDifferentiable) or grad is FROM_DECOMPOSITION):
         raise ValueError(f"op {name}: grad must be a rule, FROM_DECOMPOSITION or NotDifferentiable")
     if grad is FROM_DECOMPOSITION and decompose is None:
         raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
-    actual_kind = kind or ("elementwise" if scalar else "composite")
-    record = OpDef(
-        name,
-        doc,
-        tuple(inputs),
-        shape,
-        dtype,
-        actual_kind,
-        reference,
-        grad,
-        scalar,
-        decompose,
-        **fields,
-    )
-    _OPS[name] = record
-    return record

@@ -7,7 +7,6 @@ where a slice has no element. A masked element gets no gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functions_view import expand, reshape
-from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -234,9 +232,3 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
     x = reduce._cast(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
     return _filled(x, mask, 0) / size
-
-
-MASKED: dict[str, Callable] = by_name(
-    sum, prod, amax, amin, argmax, argmin, cumsum, cumprod, mean, var, std, logsumexp, logaddexp,
-    median, norm, softmax, log_softmax, softmin, normalize,
-)  # fmt: skip
