@@ -75,6 +75,8 @@ def assemble(
         variables,
         sites,
     )
+    # The step of each call, in the order in which the calls run.
+    plan.meta["order"] = tuple(step for region in regions for step in region)
     plan.meta["reuse"] = reuse
     # Inputs that a kernel of its own updates in place, whatever is checked later.
     plan.meta["updated"] = tuple(
