@@ -43,7 +43,7 @@ def build_kernel(group: Group, context: BuildContext) -> Kernel:
     outputs = frozenset(m for m in group.members if m in context.outputs)
     builder = KernelBuilder(group, context.points, context.hints, outputs, context.site_of)
     if group.kind == "pieces":
-        return build_pieces(builder, _updatable(group, context))
+        return build_pieces(builder, context.donatable(group))
     if group.kind == "scatter":
         return build_scatter(builder, _updatable(group, context))
     form = form_of(group, outputs, context.points.__contains__)
