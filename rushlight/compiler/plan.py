@@ -17,7 +17,8 @@ from rushlight.compiler.tile.kernel import Kernel
 from rushlight.compiler.tile.transform import grid_roots
 from rushlight.ir import scalar
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, substitute
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import substitute
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""nn.functional: convolution, pooling, padding, upsampling, unfold."""
+"""nn.functional: convolution, pooling, padding, unfold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int64
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
-from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def _times(value: Any, count: int) -> tuple[int, ...]:
@@ -62,8 +63,8 @@ def _conv(spatial: int) -> Callable:
 def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
     if input._dtype is not weight._dtype:
         raise RuntimeError(
-            f"Input type ({_cpp_name(input._dtype)}) and bias type "
-            f"({_cpp_name(weight._dtype)}) should be the same"
+            f"Input type ({cpp_name(input._dtype)}) and bias type "
+            f"({cpp_name(weight._dtype)}) should be the same"
         )
     if input._shape[1] != weight._shape[1] * groups:
         raise RuntimeError(
@@ -262,62 +263,6 @@ def _pad_dim(input: Tensor, dim: int, low: int, high: int, mode: str) -> Tensor:
     return apply(ops.cat, (parts, dim)) if len(parts) > 1 else input
 
 
-# Resizing ----------------------------------------------------------------------------------
-
-
-def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Tensor:  # fmt: skip
-    spatial = input.dim() - 2
-    if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None
-                         else "either size or scale_factor should be defined")  # fmt: skip
-    scales: tuple = (None,) * spatial
-    if size is None:
-        scales = (
-            scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
-        )
-        sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
-        if recompute_scale_factor:
-            scales = (None,) * spatial
-    else:
-        sizes = _times(size, spatial)
-    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear"):
-        raise NotImplementedError(f"interpolate: mode={mode!r} is not supported")
-    for axis in range(spatial):
-        if mode.startswith("nearest"):
-            input = _nearest(input, axis + 2, sizes[axis], scales[axis], mode != "nearest")
-        else:
-            input = _linear(input, axis + 2, sizes[axis], scales[axis], bool(align_corners))
-    return input
-
-
-upsample = interpolate
-
-
-def _nearest(input: Tensor, dim: int, size: int, scale: Any, exact: bool) -> Tensor:
-    have = input._shape[dim]
-    ratio = 1.0 / scale if scale else have / size
-    place = (arange(size, dtype=input._dtype) + (0.5 if exact else 0.0)) * ratio
-    return input.index_select(dim, place.floor().to(int64).clamp(max=have - 1))
-
-
-def _linear(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
-    have = input._shape[dim]
-    if corners:
-        place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        ratio = 1.0 / scale if scale else have / size
-        place = ((arange(size, dtype=input._dtype) + 0.5) * ratio - 0.5).clamp(min=0.0)
-    low = place.floor().to(int64).clamp(max=have - 1)
-    high = (low + 1).clamp(max=have - 1)
-    part = reshape(place - low, [-1 if d == dim else 1 for d in range(input.dim())])
-    below, above = input.index_select(dim, low), input.index_select(dim, high)
-    return below * (1 - part) + above * part
-
-
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -345,6 +290,6 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "interpolate", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
-    "pixel_unshuffle", "unfold", "upsample",
+    "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
+    "pixel_unshuffle", "unfold",
 ]  # fmt: skip
