@@ -19,6 +19,7 @@ from rushlight.ir.node import Node, topological
 
 _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
     "map": build_map,
+    "check": build_map,
     "rows": build_rows,
     "split": build_split,
     "dot": build_dot,
