@@ -17,6 +17,7 @@ from rushlight.ops import (  # noqa: F401
     distance,
     draws,
     factor,
+    fold,
     indexed,
     indexing,
     linalg,

@@ -187,14 +187,6 @@ def _adaptive_avg(spatial: int) -> Callable:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
-    kernel = _times(kernel_size, 2)
-    mean = avg_pool2d(input**norm_type, kernel, stride, 0, ceil_mode)
-    return (mean * math.prod(kernel)) ** (1.0 / norm_type)
-
-
 # Padding -----------------------------------------------------------------------------------
 
 
@@ -277,6 +269,48 @@ def unfold(
     return _unbatched(result, single)
 
 
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+    stride: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Columns (batch, channels * window, positions) added up where `unfold` takes them from."""
+    size, kernel = _times(output_size, 2), _times(kernel_size, 2)
+    gap, edge, step = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    parts = zip(size, kernel, gap, edge, step, strict=True)
+    counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in parts]
+    _check_fold(input, (size, kernel, gap, edge, step), counts)
+    batch = unsqueeze(input, 0) if input.dim() == 2 else input
+    shape = (batch._shape[0], batch._shape[1] // math.prod(kernel), *kernel, *counts)
+    wide = reshape(batch, shape).permute(0, 1, 4, 5, 2, 3)
+    for i in (1, 0):
+        wide = apply(ops.fold_dim, (wide, 2 + i, size[i] + 2 * edge[i], step[i], gap[i]))
+        wide = narrow(wide, 2 + i, edge[i], size[i])
+    return _unbatched(wide, input.dim() == 2)
+
+
+def _check_fold(input: Tensor, settings: tuple[tuple[int, ...], ...], counts: list[int]) -> None:
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
+            f"non-zero dimensions for input, but got: {list(input._shape)}"
+        )
+    *_, rows, columns = input._shape
+    kernel = settings[1]
+    if rows % math.prod(kernel):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"but got input.size(1)={rows} and kernel_size=({kernel[0]}, {kernel[1]})."
+        )
+    if columns != math.prod(counts):
+        names = ("output_size", "kernel_size", "dilation", "padding", "stride")
+        given = ", ".join(f"{n}=({a}, {b})" for n, (a, b) in zip(names, settings, strict=True))
+        raise RuntimeError(
+            f"Given {given}, expected size of input's dimension 2 to match the calculated number "
+            f"of sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
+            f"input.size(2)={columns}."
+        )
+
+
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     *lead, c, h, w = input._shape
     r = downscale_factor
@@ -290,6 +324,6 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
+    "fold", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
     "pixel_unshuffle", "unfold",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ def _run_host(call: HostCall, arrays: Sequence[np.ndarray], env: Mapping[str, in
         extents = tuple(evaluate(size, env) for size in shape)
         shaped.append(arrays[place][: int(np.prod(extents))].reshape(extents))
     count = len(call.inputs)
-    call.fn(shaped[:count], shaped[count:])
+    call.run(shaped[:count], shaped[count:])
 
 
 def view(address: int, spec: BufferSpec, env: Mapping[str, int]) -> np.ndarray:

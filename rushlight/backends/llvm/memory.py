@@ -59,6 +59,12 @@ def gather(
     return from_memory(b, loaded, dtype)
 
 
+def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
+    """Ask for the cache line of an address; any address may be asked for."""
+    read, soon, data = (ir.Constant(I32, number) for number in (0, 3, 1))
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, read, soon, data])
+
+
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:
     if other is None:
         return constant(kind, 0.0 if dtype.is_floating_point and dtype.itemsize > 2 else 0)

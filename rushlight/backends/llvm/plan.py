@@ -278,7 +278,7 @@ def _run_host(
         view = from_address(int(addresses[number]), nbytes, plan, readonly=is_input)
         arrays.append(view.view(dtype, dims))
     split = len(call.inputs)
-    call.fn(arrays[:split], arrays[split:])
+    call.run(arrays[:split], arrays[split:])
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

@@ -19,6 +19,7 @@ from rushlight.ir.node import Node, topological
 
 _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
     "map": build_map,
+    "check": build_map,
     "rows": build_rows,
     "split": build_split,
     "dot": build_dot,
@@ -44,7 +45,7 @@ def build_kernel(group: Group, context: BuildContext) -> Kernel:
     outputs = frozenset(m for m in group.members if m in context.outputs)
     builder = KernelBuilder(group, context.points, context.hints, outputs, context.site_of)
     if group.kind == "pieces":
-        return build_pieces(builder, _updatable(group, context))
+        return build_pieces(builder, context.donatable(group))
     if group.kind == "scatter":
         return build_scatter(builder, _updatable(group, context))
     form = form_of(group, outputs, context.points.__contains__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.base.dtypes import int64
+from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import _piece
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
@@ -173,7 +174,8 @@ def _updates(
     row: E | None = None
     for index, size in zip(indices, node.shape, strict=False):
         value = s.cast(access.value(index, at), int64)
-        value = s.check_index(value, size, builder.site_of(node))
+        if not is_in_range(index, size):
+            value = s.check_index(value, size, builder.site_of(node))
         row = value if row is None else row * s.index(size) + value
     assert row is not None
     inner = node.shape[rank:]

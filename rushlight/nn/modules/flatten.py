@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.module import Module
+from rushlight.nn.modules.function_layer import FunctionLayer, layer
+from rushlight.nn.modules.module import Module
 
 
-class Flatten(Module):
+@layer(torch.flatten)
+class Flatten(FunctionLayer):
     """Join the dimensions from `start_dim` to `end_dim`.
 
     Example:
@@ -16,16 +18,8 @@ class Flatten(Module):
         torch.Size([2, 12])
     """
 
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
-
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        return input.flatten(self.start_dim, self.end_dim)
-
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+    start_dim: int = 1
+    end_dim: int = -1
 
 
 class Unflatten(Module):

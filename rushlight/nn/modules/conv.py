@@ -8,19 +8,14 @@ from typing import Any
 import rushlight as torch
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
+from rushlight.nn.sizes import Sizes, sizes_of
 
 PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
-Sizes = int | tuple[int, ...]
 
 
-def sizes_of(value: Any, count: int) -> tuple[int, ...]:
-    """`count` equal numbers, or the given ones."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
-
-
-class _Conv(Module):
+class _ConvNd(Module):
     """What all convolutions share; a subclass says over how many dimensions, and which way."""
 
     spatial = 2
@@ -71,16 +66,22 @@ class _Conv(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(
+        self, input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Convolve with other weights; layers that change them call this."""
         padding = self.padding
         if self.padding_mode != "zeros":
-            input = F.pad(input, self._pad_amounts(), mode=self.padding_mode)
+            amounts = self._reversed_padding_repeated_twice
+            input = F.pad(input, amounts, mode=self.padding_mode)
             padding = 0
         convolve = getattr(F, f"conv{self.spatial}d")
-        return convolve(
-            input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups
-        )
+        return convolve(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def _pad_amounts(self) -> list[int]:
+    @property
+    def _reversed_padding_repeated_twice(self) -> list[int]:
         """Return the amounts for `F.pad`: last dimension first, left then right."""
         amounts: list[int] = []
         for dim in reversed(range(self.spatial)):
@@ -114,7 +115,7 @@ class _Conv(Module):
         )
 
 
-class Conv1d(_Conv):
+class Conv1d(_ConvNd):
     """One-dimensional convolution over (N, C, L) or (C, L).
 
     Example:
@@ -125,7 +126,7 @@ class Conv1d(_Conv):
     spatial = 1
 
 
-class Conv2d(_Conv):
+class Conv2d(_ConvNd):
     """Two-dimensional convolution over (N, C, H, W) or (C, H, W).
 
     Example:
@@ -134,13 +135,13 @@ class Conv2d(_Conv):
     """
 
 
-class Conv3d(_Conv):
+class Conv3d(_ConvNd):
     """Three-dimensional convolution over (N, C, D, H, W) or (C, D, H, W)."""
 
     spatial = 3
 
 
-class _ConvTranspose(_Conv):
+class _ConvTransposeNd(_ConvNd):
     """The gradient of a convolution with respect to its input, as a layer."""
 
     transposed = True
@@ -200,13 +201,13 @@ class _ConvTranspose(_Conv):
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
 
-class ConvTranspose1d(_ConvTranspose):
+class ConvTranspose1d(_ConvTransposeNd):
     """One-dimensional transposed convolution over (N, C, L) or (C, L)."""
 
     spatial = 1
 
 
-class ConvTranspose2d(_ConvTranspose):
+class ConvTranspose2d(_ConvTransposeNd):
     """Two-dimensional transposed convolution over (N, C, H, W) or (C, H, W).
 
     Example:
@@ -215,7 +216,7 @@ class ConvTranspose2d(_ConvTranspose):
     """
 
 
-class ConvTranspose3d(_ConvTranspose):
+class ConvTranspose3d(_ConvTransposeNd):
     """Three-dimensional transposed convolution over (N, C, D, H, W) or (C, D, H, W)."""
 
     spatial = 3

@@ -10,7 +10,7 @@ import rushlight as torch
 from rushlight.nn.parameter import Parameter
 
 if TYPE_CHECKING:
-    from rushlight.nn.module import Module
+    from rushlight.nn.modules.module import Module
 
 
 class ModuleFields:

@@ -7,7 +7,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.module import Module
+from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.module_walk import ModuleWalk
+from rushlight.nn.modules.module_walk import ModuleWalk
 from rushlight.nn.parameter import Parameter
 
 EXTRA_STATE_KEY = "_extra_state"

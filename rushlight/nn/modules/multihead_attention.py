@@ -11,8 +11,8 @@ from typing import Any
 import rushlight as torch
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.linear import Linear
-from rushlight.nn.module import Module
+from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
 

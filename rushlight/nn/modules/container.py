@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rushlight.nn.module import Module, indent_tail
+from rushlight.nn.modules.module import Module, indent_tail
 
 
 def checked_index(index: Any, length: int) -> int:

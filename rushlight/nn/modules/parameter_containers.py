@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.containers import checked_index, checked_pairs
-from rushlight.nn.module import Module
+from rushlight.nn.modules.container import checked_index, checked_pairs
+from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.module_walk import ModuleWalk
+from rushlight.nn.modules.module_walk import ModuleWalk
 
 Hook = Callable[..., Any]
 

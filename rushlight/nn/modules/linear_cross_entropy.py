@@ -7,8 +7,8 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.losses import LinearCrossEntropyOptions, linear_cross_entropy
-from rushlight.nn.linear import Linear
-from rushlight.nn.loss import _WeightedLoss
+from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.loss import _WeightedLoss
 from rushlight.nn.parameter import Parameter
 
 

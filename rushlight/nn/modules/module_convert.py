@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rushlight as torch
-from rushlight.nn.module_walk import ModuleWalk
+from rushlight.nn.modules.module_walk import ModuleWalk
 from rushlight.nn.parameter import Parameter
 
 Self = TypeVar("Self", bound="ModuleConvert")

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.backward_hooks import BackwardCall
-from rushlight.nn.module_convert import ModuleConvert
-from rushlight.nn.module_hooks import ModuleHooks
-from rushlight.nn.module_state import ModuleState
+from rushlight.nn.modules.backward_hooks import BackwardCall
+from rushlight.nn.modules.module_convert import ModuleConvert
+from rushlight.nn.modules.module_hooks import ModuleHooks
+from rushlight.nn.modules.module_state import ModuleState
 from rushlight.nn.parameter import Buffer, Parameter
 
 FIELDS: dict[str, Callable[[], Any]] = {
