@@ -15,9 +15,9 @@ import numpy as np
 
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.target import HostError
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
-from rushlight.compiler.target import HostError
 from rushlight.engine.failures import (
     RunFailed,
     any_failed,
