@@ -29,9 +29,7 @@ WRITES = {
     "accumulate": lambda c: c.index_put_((bad_index(),), torch.tensor(2.0), accumulate=True),
     "scatter": lambda c: c.scatter_(0, bad_index(), torch.tensor([3.0, 4.0])),
     "scatter_add": lambda c: c.scatter_add_(0, bad_index(), torch.tensor([3.0, 4.0])),
-    "scatter_reduce": lambda c: c.scatter_reduce_(
-        0, bad_index(), torch.tensor([3.0, 4.0]), "amax"
-    ),
+    "scatter_reduce": lambda c: c.scatter_reduce_(0, bad_index(), torch.tensor([3.0, 4.0]), "amax"),
     "index_add": lambda c: c.index_add_(0, bad_index(), torch.ones(2)),
     "index_copy": lambda c: c.index_copy_(0, bad_index(), torch.ones(2)),
     "copy": lambda c: c.copy_(table()[bad_index(1, 2, 5)].sum(0).expand(9)),
