@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.base.pytree import flatten
-from rushlight.engine import realize, undo
+from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
@@ -26,6 +26,7 @@ from rushlight.engine.realize import (
 )
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.undo import forget as forget_changes
 from rushlight.ir.node import Node
 from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
 from rushlight.tensors.storage import Storage
@@ -116,7 +117,7 @@ class Builder:
                 raise failed.error from None
             for node, buffer in zip(recording.roots, buffers, strict=True):
                 node.become_leaf(buffer)
-        undo.settle(any_failed())
+        forget_changes(any_failed())
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
             self.session.tracked, self.session.predicates,
