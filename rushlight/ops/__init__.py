@@ -16,6 +16,7 @@ from rushlight.ops import (  # noqa: F401
     conv_transpose,
     diagonals,
     distance,
+    divisors,
     draws,
     factor,
     indexed,

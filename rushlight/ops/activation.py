@@ -230,6 +230,7 @@ relu6 = _activation(
     lambda x: minimum(maximum(x, 0.0), 6.0),
     lambda x: np.clip(x, 0, 6),
     lambda g, x, meta: (where(inside(x, 0.0, 6.0), g, 0.0),),
+    dtype=common_dtype,
 )
 hardsigmoid = _activation(
     "hardsigmoid",

@@ -195,9 +195,11 @@ def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if dtype is int64:
+        start, end, step = int(start), int(end), int(step)
+    length = math.ceil((end - start) / step)
     if dtype.kind != "float":
         start, step = int(start), int(step)
-    length = math.ceil((end - start) / step)
     # Floats in float64, rounded once, as PyTorch's accumulation type.
     wide = float64 if dtype.kind == "float" else int64
     node = ops.iota.node(length, wide)
@@ -242,8 +244,12 @@ def logspace(
     **options: Any,
 ) -> Tensor:  # fmt: skip
     line = linspace(start, end, steps, dtype=dtype)
-    node = ops.pow_.node(number_node(base, line._dtype), line._value())
-    return made(node, **options)
+    if line._dtype.kind == "float":
+        return made(ops.pow_.node(number_node(base, line._dtype), line._value()), **options)
+    # Whole numbers: whole base and ends, powers in float64, cut at last.
+    places = linspace(int(start), int(end), steps, dtype=float64)
+    node = ops.pow_.node(number_node(int(base), float64), places._value())
+    return made(ops.cast.node(node, line._dtype), **options)
 
 
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, **options: Any) -> Tensor:

@@ -11,6 +11,7 @@ from rushlight.base.dtypes import bool_, float32, float64, int32, int64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
@@ -288,6 +289,16 @@ def batch_norm(
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Per-channel normalization; in training the running statistics are updated in place."""
+    channels = input._shape[1] if input.dim() > 1 else 0
+    named = zip(("running_mean", "running_var", "weight", "bias"),
+                (running_mean, running_var, weight, bias), strict=True)  # fmt: skip
+    for name, given in named:
+        if given is not None and given.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {given.numel()}")
+    if not input.numel():
+        empty = input.clone()
+        return linked(linked(empty, weight), bias) if weight is not None and bias is not None else (
+            empty)  # fmt: skip
     if not training:
         args = (input, running_mean, running_var, weight, bias, float(eps))
         return apply(ops.batch_norm_inference, args, label="NativeBatchNormBackward0")

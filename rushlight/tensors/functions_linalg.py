@@ -96,7 +96,15 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
 
 
+def _factor(value: Any, base: Tensor) -> Any:
+    """alpha and beta are numbers of the tensor's dtype."""
+    if base._dtype.kind == "float" or isinstance(value, Tensor):
+        return value
+    return bool(value) if base._dtype.kind == "bool" else int(value)
+
+
 def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) -> Tensor:
+    alpha, beta = _factor(alpha, base), _factor(beta, base)
     if alpha != 1:
         product = apply(ops.mul, (product, alpha))
     if beta == 0:

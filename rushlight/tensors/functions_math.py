@@ -11,6 +11,7 @@ from rushlight.base.dtypes import DType, bool_
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.tensor import Tensor, new_tensor
@@ -77,15 +78,23 @@ def div(
     if rounding_mode is None:
         result = apply(ops.div, (input, other))
     elif rounding_mode == "floor":
-        result = apply(ops.floor_divide, (input, other))
+        result = _flat(apply(ops.floor_divide, (input, other)), input, other)
     elif rounding_mode == "trunc":
-        result = _trunc_divide(input, other)
+        result = _flat(_trunc_divide(input, other), input, other)
     else:
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"'{rounding_mode}'"
         )
     return _finish(result, out)
+
+
+def _flat(result: Tensor, *sources: Any) -> Tensor:
+    """A step: its gradient is 0 to each source."""
+    if result._dtype.kind == "float" and not result.requires_grad:
+        for source in sources:
+            result = linked(result, source) if isinstance(source, Tensor) else result
+    return result
 
 
 def _trunc_divide(input: Any, other: Any) -> Tensor:
@@ -160,7 +169,7 @@ def nan_to_num(
     neginf: float | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     if input._dtype.kind != "float":
-        return input.clone()
+        return _finish(input.clone(), out)
     top = _largest(input._dtype)
     result = apply(ops.where, (apply(ops.isnan, (input,)), 0.0 if nan is None else nan, input))
     high = top if posinf is None else posinf
@@ -191,7 +200,8 @@ def addcdiv(
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    x = input if eps is None else clamp(input, eps, 1 - eps)
+    x = input if input._dtype.kind == "float" else input.to(rules.Defaults.dtype)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
     return apply(ops.log, (x / (1 - x),))
 
 

@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
-from rushlight.tensors.creation import arange, zeros
+from rushlight.tensors.creation import arange, tensor_of, zeros
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_view import (
     diagonal,
@@ -192,13 +194,35 @@ def _in_place(function: Callable) -> Callable:
 
 
 def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    rows, columns = arange(row)[:, None], arange(col)[None]
-    return stack((columns <= rows + offset).nonzero(as_tuple=True))
+    return _triangle_places(np.tri(row, col, offset, bool), options)
 
 
 def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    rows, columns = arange(row)[:, None], arange(col)[None]
-    return stack((columns >= rows + offset).nonzero(as_tuple=True))
+    return _triangle_places(~np.tri(row, col, offset - 1, bool), options)
+
+
+def _triangle_places(inside: np.ndarray, options: dict[str, Any]) -> Tensor:
+    """The rows, then the columns, of what is inside."""
+    places = tensor_of(np.argwhere(inside).T.astype(np.int64))
+    return places.to(options.get("dtype") or int64)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates of flat positions in a shape.
+
+    >>> torch.unravel_index(torch.tensor([4, 5]), (3, 2))
+    (tensor([2, 2]), tensor([0, 1]))
+    """
+    if indices._dtype.kind not in ("int", "uint"):
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices._dtype}")
+    sizes = [shape] if isinstance(shape, int) else [int(n) for n in shape]
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    places = []
+    for size in reversed(sizes):
+        places.append(apply(ops.remainder, (indices, size)))
+        indices = apply(ops.floor_divide, (indices, size))
+    return tuple(reversed(places))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
@@ -217,16 +241,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    size = input._shape[-1] + abs(offset)
-    rows, columns = arange(size)[:, None], arange(size)[None]
-    on = columns == rows + offset
-    wide = unsqueeze(input, -1)
-    if offset > 0:
-        wide = cat([wide, zeros((*input._shape[:-1], offset, 1), dtype=input._dtype)], -2)
-    elif offset < 0:
-        lead = zeros((*input._shape[:-1], -offset, 1), dtype=input._dtype)
-        wide = cat([lead, wide], -2)
-    result = apply(ops.where, (on, wide, 0))
+    result = apply(ops.diag_embed, (input, offset))
     order = [d for d in range(ndim) if d not in (a, b)]
     places = [order.index(d) if d in order else (ndim - 2 if d == a else ndim - 1)
               for d in range(ndim)]  # fmt: skip
@@ -280,6 +295,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     shape = parse_size(size)
+    if not shape:
+        return self.sum()
     lead = self.dim() - len(shape)
     dims = [
         i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)
@@ -356,7 +373,7 @@ def numel(input: Tensor) -> int:
 FUNCTIONS: dict[str, Callable] = {
     name: globals()[name]
     for name in """cat stack hstack vstack dstack column_stack tile flip fliplr flipud roll rot90
-    tril triu tril_indices triu_indices diag diag_embed diagonal_scatter select_scatter
+    tril triu tril_indices triu_indices unravel_index diag diag_embed diagonal_scatter select_scatter
     slice_scatter broadcast_tensors broadcast_shapes cartesian_prod as_strided block_diag
     atleast_1d atleast_2d atleast_3d pixel_shuffle numel""".split()
 }
