@@ -246,9 +246,9 @@ def logspace(
     line = linspace(start, end, steps, dtype=dtype)
     if line._dtype.kind == "float":
         return made(ops.pow_.node(number_node(base, line._dtype), line._value()), **options)
-    # Whole numbers: whole base and ends, powers in float64, cut at last.
+    # Whole numbers: whole ends, powers in float64, cut at last.
     places = linspace(int(start), int(end), steps, dtype=float64)
-    node = ops.pow_.node(number_node(int(base), float64), places._value())
+    node = ops.pow_.node(number_node(float(base), float64), places._value())
     return made(ops.cast.node(node, line._dtype), **options)
 
 

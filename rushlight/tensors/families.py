@@ -24,6 +24,7 @@ from rushlight.tensors import (
     random,
 )
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.operands import checked
 
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
@@ -34,7 +35,7 @@ FAMILIES = (
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
-    FUNCTIONS.update(_family.FUNCTIONS)
+    FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update(_family.METHODS)
 
 # What PyTorch gives an `out=`, where the function itself has none.

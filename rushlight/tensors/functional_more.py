@@ -204,19 +204,30 @@ def ctc_loss(
         found.append(alpha)
     ends = np.asarray(lengths[0]) - 1
     last = stack(found)[known(ends.astype(np.int64)), arange(batch)]
-    return _finish_ctc(last, lengths[1], reduction, zero_infinity, low, single)
+    total = _total_probability(probs, lengths[0])
+    return _finish_ctc(last, total, lengths[1], reduction, zero_infinity, low, single)
+
+
+def _total_probability(probs: Tensor, lengths: list[int]) -> Tensor:
+    """A zero for each batch whose gradient is exp(log_probs): PyTorch takes log_probs for the
+    output of log_softmax and gives the gradient of what went in."""
+    read = np.arange(probs._shape[0])[:, None] < np.asarray(lengths)
+    shares = _where(known(read[:, :, None]), apply(ops.exp, (probs,)), 0.0)
+    total = sum_(shares, (0, 2))
+    return total - total.detach()
 
 
 def _finish_ctc(
-    last: Tensor, sizes: list[int], reduction: str, zero_infinity: bool, low: float, single: bool
-) -> Tensor:
+    last: Tensor, total: Tensor, sizes: list[int], reduction: str, zero_infinity: bool, low: float,
+    single: bool,
+) -> Tensor:  # fmt: skip
     stop = np.asarray(sizes, np.int64)
     a = apply(ops.gather, (last, 1, known(2 * stop[:, None])))
     b = apply(ops.gather, (last, 1, known(np.maximum(2 * stop - 1, 0)[:, None])))
     b = _where(known((stop > 0)[:, None]), b, low)
     best = apply(ops.maximum, (a, b)).detach()
     whole = best + apply(ops.log, (apply(ops.exp, (a - best,)) + apply(ops.exp, (b - best,)),))
-    loss = reshape(-whole, (-1,))
+    loss = reshape(-whole, (-1,)) + total
     lost = loss.detach() > -low / 2
     loss = _where(lost, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_
+from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import tensor_of
@@ -103,6 +103,12 @@ def _trunc_divide(input: Any, other: Any) -> Tensor:
         return apply(ops.trunc, (apply(ops.div, (input, other)),))
     rest = apply(ops.fmod, (input, other))
     return apply(ops.floor_divide, (apply(ops.sub, (input, rest)), other))
+
+
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The square; of truth values a whole number."""
+    x = input if input._dtype is not bool_ else input.to(int64)
+    return _finish(apply(ops.square, (x,)), out)
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -226,7 +232,7 @@ ALIASES = {
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
     name: globals()[name]
-    for name in """add sub mul div rsub pow float_power clamp clamp_min clamp_max where round
+    for name in """add sub mul div square rsub pow float_power clamp clamp_min clamp_max where round
     nan_to_num lerp addcmul addcdiv logit""".split()
 }
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
@@ -241,6 +247,8 @@ def _in_place(function: Callable) -> Callable:
     return method
 
 
-for _name in """add sub mul div pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
+for (
+    _name
+) in """add sub mul div square pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
 float_power""".split():
     METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])

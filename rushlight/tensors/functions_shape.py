@@ -373,7 +373,8 @@ def numel(input: Tensor) -> int:
 FUNCTIONS: dict[str, Callable] = {
     name: globals()[name]
     for name in """cat stack hstack vstack dstack column_stack tile flip fliplr flipud roll rot90
-    tril triu tril_indices triu_indices unravel_index diag diag_embed diagonal_scatter select_scatter
+    tril triu tril_indices triu_indices unravel_index diag diag_embed diagonal_scatter
+    select_scatter
     slice_scatter broadcast_tensors broadcast_shapes cartesian_prod as_strided block_diag
     atleast_1d atleast_2d atleast_3d pixel_shuffle numel""".split()
 }
