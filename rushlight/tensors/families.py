@@ -11,6 +11,7 @@ from rushlight.tensors import (
     functional_sample,
     functions_copies,
     functions_factor,
+    functions_integrals,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -18,6 +19,8 @@ from rushlight.tensors import (
     functions_reduce,
     functions_select,
     functions_shape,
+    functions_slices,
+    functions_solve,
     functions_special,
     functions_stats,
     functions_view,
@@ -27,9 +30,9 @@ from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
-    functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
-    functions_stats, functions_native,
+    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
+    functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
+    functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
     functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
