@@ -42,7 +42,8 @@ from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_store, emit
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
 from rushlight.ir.scalar import acc, cast
-from rushlight.ir.symint import Expr, ceildiv, maximum, product, variables
+from rushlight.ir.symint import Expr, ceildiv, maximum, product
+from rushlight.ir.symint_walk import variables
 
 ALIGN = 64
 CACHE_LINE = 64
