@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.tensors.apply import apply, plan_of
-from rushlight.tensors.functions_math import check_power, check_subtract
+from rushlight.tensors.functions_math import check_negatable, check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
 from rushlight.tensors.operands import NEVER, check_operands, number_rule
 from rushlight.tensors.tensor import Tensor
@@ -207,11 +206,7 @@ def bind_operators() -> None:
 
 
 def negate(self: Tensor) -> Tensor:
-    if self._dtype is bool_:
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead."
-        )
+    check_negatable(self)
     return apply(ops.neg, (self,))
 
 

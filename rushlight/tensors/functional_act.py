@@ -20,13 +20,16 @@ from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
 from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import reshape
 from rushlight.tensors.indexing import check_index
+from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
 
 
-def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Callable:
+def _unary(
+    name: str, *defaults: tuple[str, Any], check: Callable[..., None] | None = None
+) -> Callable:
     """An activation of one record with number parameters; `inplace=True` writes the input."""
     names = [n for n, _ in defaults]
 
@@ -40,7 +43,10 @@ def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Calla
         if wrong:
             raise TypeError(f"{name}() got an unexpected keyword argument '{wrong[0]}'")
         record: OpDef = getattr(ops, name)
-        result = apply(record, (input, *[given.get(n, default) for n, default in defaults]))
+        numbers = [given.get(n, default) for n, default in defaults]
+        if check is not None:
+            check(input, *numbers)
+        result = apply(record, (input, *numbers))
         if write:
             check_inplace(input)
             return store(input, result)
@@ -51,14 +57,29 @@ def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Calla
     return function
 
 
+def _in_order(input: Tensor, low: float, high: float) -> None:
+    if low > high:
+        raise ValueError("min_val cannot be greater than max_val")
+
+
+def _not_negative(input: Tensor, lambd: float) -> None:
+    top = float(finfo(input._dtype).max) if input._dtype.kind == "float" else math.inf
+    if not 0 <= lambd <= top:
+        raise RuntimeError(
+            f"lambda must be in range [0, {top:.6g}] for input dtype "
+            f"{NAMES[input._dtype.name]}, but found {lambd:g}"
+        )
+
+
 relu, silu, mish, relu6 = (_unary(n) for n in ("relu", "silu", "mish", "relu6"))
 hardswish, hardsigmoid, selu = (_unary(n) for n in ("hardswish", "hardsigmoid", "selu"))
 elu, celu = _unary("elu", ("alpha", 1.0)), _unary("celu", ("alpha", 1.0))
 leaky_relu = _unary("leaky_relu", ("negative_slope", 0.01))
-hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0))
+hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_in_order)
 softplus = _unary("softplus", ("beta", 1.0), ("threshold", 20.0))
 threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0))
-hardshrink, softshrink = _unary("hardshrink", ("lambd", 0.5)), _unary("softshrink", ("lambd", 0.5))
+hardshrink = _unary("hardshrink", ("lambd", 0.5))
+softshrink = _unary("softshrink", ("lambd", 0.5), check=_not_negative)
 softsign, tanhshrink, logsigmoid = _unary("softsign"), _unary("tanhshrink"), _unary("log_sigmoid")
 
 
@@ -87,8 +108,19 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    if weight.dim() > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
+        )
     if weight.numel() == 1:
         weight = reshape(weight, ())
+    elif not input.dim():
+        raise RuntimeError("Not allow zero-dim input tensor.")
+    elif (have := input._shape[1] if input.dim() > 1 else 1) != weight.numel():
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{weight.numel()} and channel size = {have}."
+        )
     else:
         shape = [1] * input.dim()
         shape[1 if input.dim() > 1 else 0] = weight.numel()

@@ -148,10 +148,18 @@ def poisson_nll_loss(
     return _reduced(each, _reduction(reduction, size_average, reduce))
 
 
+def _check_variance(input: Tensor, target: Tensor, var: Tensor) -> None:
+    """A variance for each element, for each row, or for each line of the last dimension."""
+    fits = var._shape in (input._shape, input._shape[:-1], (*input._shape[:-1], 1))
+    if not fits and var.dim():
+        raise ValueError("var is of incorrect size")
+
+
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    _check_variance(input, target, var)
     var = clamp(var, min=eps)
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
     return _reduced(each + 0.9189385332046727 if full else each, _reduction(reduction))
@@ -189,6 +197,8 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:

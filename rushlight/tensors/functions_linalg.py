@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import linked
@@ -179,13 +180,21 @@ def trace(input: Tensor) -> Tensor:
     return diagonal(input).sum()
 
 
-def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int = -1, *, out: Tensor | None = None) -> Tensor:
     """linalg.cross: vectors of three elements along dim."""
+    if input.dim() != other.dim():
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    sizes = [x._shape[wrap_dim(dim, x.dim())] if x.dim() else 1 for x in (input, other)]
+    if sizes != [3, 3]:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and "
+            f"{sizes[1]}"
+        )
     a = [input.select(dim, i) for i in range(3)]
     b = [other.select(dim, i) for i in range(3)]
     parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
     at = dim if dim >= 0 else dim + max(input.dim(), other.dim())
-    return apply(ops.cat, ([unsqueeze(p, at) for p in parts], at))
+    return _finish(apply(ops.cat, ([unsqueeze(p, at) for p in parts], at)), out)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:

@@ -185,6 +185,20 @@ def nan_to_num(
     return _finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
 
 
+def check_negatable(input: Tensor) -> None:
+    if input._dtype is bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-input."""
+    check_negatable(input)
+    return _finish(apply(ops.neg, (input,)), out)
+
+
 def _largest(dtype: DType) -> float:
     return {"float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308,
             "float16": 65504.0, "bfloat16": 3.3895313892515355e38}[dtype.name]  # fmt: skip
@@ -233,7 +247,7 @@ ALIASES = {
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = by_name(
     add, sub, mul, div, square, rsub, pow, float_power, clamp, clamp_min, clamp_max, where, round,
-    nan_to_num, lerp, addcmul, addcdiv, logit,
+    nan_to_num, lerp, addcmul, addcdiv, logit, neg,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
 
@@ -249,6 +263,6 @@ def _in_place(function: Callable) -> Callable:
 
 for (
     _name
-) in """add sub mul div square pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
-float_power""".split():
+) in """add sub mul div square pow neg clamp_min clamp_max round nan_to_num lerp addcmul addcdiv
+logit float_power""".split():
     METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])

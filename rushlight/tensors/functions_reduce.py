@@ -17,7 +17,7 @@ from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import kthvalue, sort
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -99,8 +99,13 @@ def amin(
     return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+    if out is None:
+        return found
+    return AMinMax(write_out(t, v, exact=True) for t, v in zip(out, found, strict=True))
 
 
 def _all(dim: Any) -> Any:
@@ -144,6 +149,11 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
         input: Tensor, dim: Any = None, keepdim: bool = False, *, other_: Any = None,
         out: Any = None, **named: Any,
     ) -> Any:  # fmt: skip
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                f"{type(input).__name__}"
+            )
         second = named.get("other", dim if isinstance(dim, Tensor) else None)
         if second is not None:
             return _finish(apply(other, (input, second)), out)

@@ -21,7 +21,7 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
 from rushlight.tensors.indexing import check_index, getitem, put
-from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
@@ -64,6 +64,7 @@ def nonzero_indices(input: Tensor) -> tuple[Tensor, ...]:
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     if mask._dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    check_apart(out, (input, mask))
     shape = np.broadcast_shapes(input._shape, mask._shape)
     wide, chosen = expand(input, shape), expand(mask, shape)
     if not shape:
@@ -82,7 +83,8 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
         _check_range(x, dim, at)
         result = apply(ops.gather, (x, dim, at))
         result = result if at is index else reshape(result, index._shape)
-    return result if out is None else write_out(out, result)
+    check_apart(out, (input, index))
+    return result if out is None else write_out(out, result, exact=True)
 
 
 def _whole(index: Tensor, name: str) -> Tensor:
@@ -152,6 +154,7 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
     dim = wrap_dim(dim, x.dim())
     check_index(index, x._shape[dim], "index out of range in self", IndexError)
     key = (slice(None),) * dim + (reshape(index, (-1,)),)
+    check_apart(out, (input, index))
     result = getitem(x, key) if input.dim() else reshape(getitem(x, key), ())
     return result if out is None else write_out(out, result)
 
@@ -167,6 +170,13 @@ def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> T
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     if source._dtype is not self._dtype:
         raise RuntimeError("index_add_(): self and source must have the same scalar type")
+    at = wrap_dim(dim, self.dim())
+    have, want = list(source._shape), list(self._shape)
+    if self.dim() and source.dim() and (have[:at] + have[at + 1 :] != want[:at] + want[at + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {want} source.shape = {have}"
+        )
     return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum")
 
 
@@ -219,8 +229,10 @@ def _functional(in_place: Callable) -> Callable:
     return function
 
 
-def take(input: Tensor, index: Tensor) -> Tensor:
-    return getitem(reshape(input, (-1,)), index)
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    check_apart(out, (input, index))
+    result = getitem(reshape(input, (-1,)), index)
+    return result if out is None else write_out(out, result)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -293,13 +305,25 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first.contiguous()))
 
 
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    if not input.dim():
-        return KthValue((input.clone(), tensor_of(0)))
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
+) -> Any:
+    check_apart(out, (input,))
     dim = wrap_dim(dim, input.dim())
-    if not 1 <= k <= input._shape[dim]:
+    if not 1 <= k <= (input._shape[dim] if input.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
+    found = _kth(input, k, dim, keepdim)
+    if out is not None:
+        for target, value in zip(out, found, strict=True):
+            write_out(target, value)
+        return KthValue(out)
+    return found
+
+
+def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
+    if not input.dim():
+        return KthValue((input.clone(), tensor_of(0)))
     at = narrow(apply(ops.argsort_, (input, dim, False)), dim, k - 1, 1)
     values = apply(ops.gather, (input, dim, at), label="KthvalueBackward0")
     if keepdim:

@@ -19,7 +19,7 @@ from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_slices import diagonal, narrow
 from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
-from rushlight.tensors.inplace import check_inplace, store
+from rushlight.tensors.inplace import check_apart, check_inplace, store
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view
@@ -46,7 +46,12 @@ def _promoted(tensors: Sequence[Tensor], name: str) -> list[Tensor]:
 
 
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
     items = _promoted(tensors, "cat")
+    check_apart(out, items)
     for position, item in enumerate(items):
         if not item.dim():
             raise RuntimeError(
@@ -96,16 +101,22 @@ atleast_1d, atleast_2d, atleast_3d = (_atleast_function(n) for n in (1, 2, 3))
 
 
 def hstack(tensors: Any) -> Tensor:
-    items = [_atleast(t, 1) for t in tensors]
+    items = [_atleast(t, 1) for t in _some(tensors, "hstack")]
     return cat(items, 0 if items[0].dim() == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
-    return cat([_atleast(t, 2) for t in tensors], 0)
+    return cat([_atleast(t, 2) for t in _some(tensors, "vstack")], 0)
 
 
 def dstack(tensors: Any) -> Tensor:
-    return cat([_atleast(t, 3) for t in tensors], 2)
+    return cat([_atleast(t, 3) for t in _some(tensors, "dstack")], 2)
+
+
+def _some(tensors: Any, name: str) -> Any:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
 
 
 def column_stack(tensors: Any) -> Tensor:
@@ -139,10 +150,14 @@ def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
+    if input.dim() < 2:
+        raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
 
 
 def flipud(input: Tensor) -> Tensor:
+    if not input.dim():
+        raise RuntimeError("Input must be >= 1-d.")
     return flip(input, (0,))
 
 
@@ -166,7 +181,15 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    a, b = dims
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.dim() < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.dim()}")
+    a, b = (wrap_dim(d, input.dim()) for d in dims)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     turns = {0: lambda x: x.clone(), 1: lambda x: flip(transpose(x, a, b), a),
              2: lambda x: flip(x, (a, b)), 3: lambda x: flip(transpose(x, a, b), b)}  # fmt: skip
     return turns[k % 4](input)

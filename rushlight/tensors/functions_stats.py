@@ -200,6 +200,10 @@ def histogramdd(
     points = look(input.detach()).reshape(-1, input._shape[-1])
     count = points.shape[1]
     each = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(each) != count:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
     ranges = [None] * count if range is None else list(zip(range[::2], range[1::2], strict=True))
     edges = [_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
     weights = None if weight is None else look(weight.detach()).reshape(-1)
@@ -242,6 +246,8 @@ def cov(
     if x._dtype.kind != "float":
         x = x.float()
     count = x._shape[1]
+    _check_weights(fweights, "fweights", count, "int")
+    _check_weights(aweights, "aweights", count, "float")
     weights = fweights
     if aweights is not None:
         weights = aweights if fweights is None else aweights * fweights
@@ -260,6 +266,30 @@ def cov(
             factor = (total - sum_(weights * aweights) * correction / total).clamp(min=0)
     result = matmul(off, scaled.transpose(0, 1)) / factor
     return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
+
+
+def _check_weights(weights: Tensor | None, name: str, count: int, kind: str) -> None:
+    if weights is None:
+        return
+    if weights.dim() > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+            f"{weights.dim()} dimensions"
+        )
+    kinds = ("int", "uint") if kind == "int" else ("float",)
+    if weights._dtype.kind not in kinds:
+        text = "integral" if kind == "int" else "floating point"
+        raise RuntimeError(
+            f"cov(): expected {name} to have {text} dtype but got {name} with "
+            f"{weights._dtype.name} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the "
+            f"input but got {weights.numel()} != {count}"
+        )
+    if weights.numel() and look(weights.detach()).min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 def corrcoef(input: Tensor) -> Tensor:

@@ -140,6 +140,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({src} dims) should contain the "
             f"same number of dims as destination ({dst} dims)"
         )
+    for name, given, found in (("source", source, src), ("destination", destination, dst)):
+        if len(set(found)) != len(found):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     order: list[int | None] = [None] * ndim
     for s, d in zip(src, dst, strict=True):
         order[d] = s
