@@ -271,7 +271,7 @@ def _share(total: Any, count: Any) -> Any:
     """The quotient; of whole numbers cut toward zero."""
     if total.dtype.is_floating_point:
         return total / count
-    return mul(sign(total), floor_divide(abs_(total), count))
+    return mul(mul(sign(total), sign(count)), floor_divide(abs_(total), abs_(count)))
 
 
 def mean_dtype(call: Call) -> Any:

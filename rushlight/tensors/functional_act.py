@@ -18,7 +18,7 @@ from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
 from rushlight.tensors.functions_slices import chunk
-from rushlight.tensors.functions_view import reshape
+from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
@@ -34,7 +34,7 @@ def _unary(
     names = [n for n, _ in defaults]
 
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        write = kwargs.pop("inplace", False)
+        write, out = kwargs.pop("inplace", False), kwargs.pop("out", None)
         if len(args) > len(names):
             write = args[len(names)]
             args = args[: len(names)]
@@ -47,6 +47,8 @@ def _unary(
         if check is not None:
             check(input, *numbers)
         result = apply(record, (input, *numbers))
+        if out is not None:
+            return write_out(out, result)
         if write:
             check_inplace(input)
             return store(input, result)
@@ -83,8 +85,9 @@ softshrink = _unary("softshrink", ("lambd", 0.5), check=_not_negative)
 softsign, tanhshrink, logsigmoid = _unary("softsign"), _unary("tanhshrink"), _unary("log_sigmoid")
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    return apply(ops.gelu, (input, approximate))
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
+    result = apply(ops.gelu, (input, approximate))
+    return result if out is None else write_out(out, result)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -207,7 +210,9 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    return _dropout(input, p, training, inplace, _channels(input, 3))
+    whole = p == 0.0 or not training
+    x = alias(input) if whole and input.dim() == 4 else input  # PyTorch's is a view then
+    return _dropout(x, p, training, inplace, _channels(input, 3))
 
 
 feature_dropout = dropout2d
@@ -216,7 +221,9 @@ feature_dropout = dropout2d
 # Linear maps -------------------------------------------------------------------------------
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """input @ weight.T + bias."""
     if input._dtype is not weight._dtype:
         if bias is None:
@@ -235,7 +242,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if bias is not None
         else "MmBackward0"
     )
-    return apply(ops.linear, (input, weight, bias), label=label)
+    result = apply(ops.linear, (input, weight, bias), label=label)
+    return result if out is None else write_out(out, result)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -13,6 +13,7 @@ from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.inplace import write_out
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
 
@@ -196,6 +197,7 @@ def _avg_pool(spatial: int) -> Callable:
     def function(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+        *, out: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         batch, single = _batched(input, spatial, name)
         kernel = _times(kernel_size, spatial)
@@ -205,7 +207,8 @@ def _avg_pool(spatial: int) -> Callable:
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         args = (batch, kernel, step, edge, ceil_mode, count_include_pad, divisor_override)
-        return _unbatched(apply(getattr(ops, name), args), single)
+        result = _unbatched(apply(getattr(ops, name), args), single)
+        return result if out is None else write_out(out, result)
 
     function.__name__ = name
     return function
@@ -379,7 +382,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     n = len(lead)
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return reshape(split.permute(order), (*lead, c * r * r, h // r, w // r))
+    return apply(ops.reshape, (split.permute(order), (*lead, c * r * r, h // r, w // r)))
 
 
 __all__ = [

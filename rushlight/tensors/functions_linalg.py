@@ -344,8 +344,8 @@ def inverse(input: Tensor) -> Tensor:
     return apply(ops.inverse, (input,))
 
 
-def det(input: Tensor) -> Tensor:
-    return apply(ops.det, (input,))
+def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return _finish(apply(ops.det, (input,)), out)
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:

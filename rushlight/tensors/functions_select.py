@@ -401,7 +401,7 @@ def repeat_interleave(
                       (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
         shape = list(input._shape)
         shape[dim] *= repeats
-        return reshape(wide, shape)
+        return apply(ops.reshape, (wide, tuple(shape)))
     counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
     if len(counts) != input._shape[dim]:
         raise RuntimeError("repeats must have the same size as input along dim, but got "

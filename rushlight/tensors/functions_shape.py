@@ -173,7 +173,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     for move, axis in zip(moves, axes, strict=True):
         axis = wrap_dim(axis, input.dim())
         size = input._shape[axis]
-        if size and move % size:
+        if not size or not move % size:
+            input = input.clone()
+        else:
             at = size - move % size
             parts = [narrow(input, axis, at, size - at), narrow(input, axis, 0, at)]
             input = apply(ops.cat, (parts, axis), label="RollBackward0")

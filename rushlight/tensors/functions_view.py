@@ -252,7 +252,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    return reshape(input, (-1,))
+    return reshape(contiguous(input), (-1,))
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:

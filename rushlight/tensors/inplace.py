@@ -140,6 +140,12 @@ def _assign(tensor: Tensor, result: Tensor) -> Tensor:
         storage.replace(write_through(before, view.steps, result._value()))
         counter.version += 1
         return tensor
+    seen = () if base._view is None else base._view.steps
+    if (*seen, *view.own) != view.steps:
+        raise NotImplementedError(
+            "in-place change of a view under autograd, after its base was changed in place by t_, "
+            "transpose_, squeeze_, unsqueeze_ or as_strided_; take the view afterwards"
+        )
     if tensor._grad is None:
         tensor._grad = Grad(requires=False)
         tensor._grad.base_fn = None if base._grad is None else base._grad.fn
