@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, find_dtype
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, Call, NotDifferentiable, op
 from rushlight.ops import samples
@@ -33,22 +33,23 @@ def whole_dtype(call: Call) -> DType:
 
 def scalar_gcd(x: s.E, y: s.E) -> s.E:
     """`unit` is the lowest bit set in either: odd means having it, so nothing is shifted back."""
-    dtype, bits = x.dtype, 8 * x.dtype.itemsize
+    given, bits = x.dtype, 8 * x.dtype.itemsize
+    dtype = find_dtype(f"uint{bits}")
     zero, one = s.const(0, dtype), s.const(1, dtype)
-    if dtype.kind == "int":
-        x, y = s.abs_(x), s.abs_(y)
+    if given.kind == "int":  # unsigned: the lowest number has a size, too
+        x, y = s.bitcast(s.abs_(x), dtype), s.bitcast(s.abs_(y), dtype)
     either = s.bit_or(x, y)
     unit = s.bit_and(either, s.sub(zero, either))
     swap = s.eq(s.bit_and(x, unit), zero)
     odd, rest = s.select(swap, y, x), s.select(swap, x, y)
-    for _ in range(2 * (bits - (dtype.kind == "int"))):
+    for _ in range(2 * bits):
         even = s.eq(s.bit_and(rest, unit), zero)
         larger = s.bit_and(s.bit_not(even), s.gt(odd, rest))
         taken = s.select(even, zero, s.select(larger, rest, odd))
         left = s.sub(s.select(larger, odd, rest), taken)
         odd = s.select(larger, rest, odd)
         rest = s.shr(left, one)
-    return odd
+    return s.bitcast(odd, given)
 
 
 gcd = op(
