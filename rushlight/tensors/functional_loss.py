@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functional_act import cosine_similarity, pairwise_distance
+from rushlight.tensors.functional_act import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.tensor import Tensor
@@ -186,9 +186,10 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    cos = cosine_similarity(input1, input2, -1)
-    each = (1 - cos).masked_fill(target == -1, 0.0)
-    each = each + clamp(cos - margin, min=0.0).masked_fill(target == 1, 0.0)
+    sizes = [(x * x).sum(-1) + 1e-12 for x in (input1, input2)]
+    cos = (input1 * input2).sum(-1) / apply(ops.sqrt, (sizes[0] * sizes[1],))
+    each = apply(ops.where, (target == 1, 1 - cos, 0.0))
+    each = each + apply(ops.where, (target == -1, clamp(cos - margin, min=0.0), 0.0))
     return _reduced(each, _reduction(reduction, size_average, reduce))
 
 
