@@ -62,6 +62,10 @@ class MissingNameError(NotSupportedError, AttributeError):
     """A public name of PyTorch that is not there yet. `hasattr` answers no, as it should."""
 
 
+class BackendError(RushlightError, RuntimeError):
+    """A backend is missing or could not compile, load or run a program."""
+
+
 class RefusedError(NotSupportedError):
     """A backend cannot express a kernel. Nothing of the program has run. `reasons`: one a line."""
 
