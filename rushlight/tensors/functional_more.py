@@ -120,6 +120,8 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     how = _reduction(reduction, size_average, reduce)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (-1,))
     classes = x._shape[1]
@@ -141,6 +143,11 @@ def multilabel_margin_loss(
     if input._shape != target._shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target._shape)} for input of size: "
+            f"{list(input._shape)}"
+        )
+    if input.dim() > 2 or not all(input._shape[1 if input.dim() == 2 else 0 :]):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(input._shape)}"
         )
     how = _reduction(reduction, size_average, reduce)
@@ -320,15 +327,7 @@ def _fractional(spatial: int) -> Callable:
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
         u = look(draws.detach()).astype(np.float64)
         u = np.broadcast_to(u.reshape(-1, u.shape[-2], spatial), (n, c, spatial))
-        flat: Any = 0
-        for axis in range(spatial):
-            # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
-            own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
-            starts = _starts(own, have[axis], sizes[axis], kernel[axis])
-            places = starts[..., :, None] + np.arange(kernel[axis])
-            shape = [n, c, *(1,) * (2 * spatial)]
-            shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
-            flat = flat * have[axis] + places.reshape(shape)
+        flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
         places = flat.reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, -1))
@@ -345,6 +344,23 @@ def _fractional(spatial: int) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Max pooling over windows whose places are drawn."
     return function
+
+
+def _window_places(
+    u: np.ndarray, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
+) -> np.ndarray:
+    """Flat places of all windows: (N, C, *sizes, *kernel)."""
+    n, c, spatial = u.shape
+    flat = np.zeros((), np.int64)
+    for axis in range(spatial):
+        # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
+        own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
+        starts = _starts(own, have[axis], sizes[axis], kernel[axis])
+        places = starts[..., :, None] + np.arange(kernel[axis])
+        shape = [n, c, *(1,) * (2 * spatial)]
+        shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
+        flat = flat * have[axis] + places.reshape(shape)
+    return flat
 
 
 def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:

@@ -13,7 +13,8 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, linspace, tensor_of, zeros
+from rushlight.tensors.creation import arange, linspace, zeros
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import (
     _batched,
     _times,
@@ -21,6 +22,7 @@ from rushlight.tensors.functional_image import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    output_size_of,
 )
 from rushlight.tensors.functional_resize import cubic_weights
 from rushlight.tensors.functions_linalg import matmul
@@ -245,10 +247,9 @@ def _adaptive_max(spatial: int) -> Callable:
     name = f"adaptive_max_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        sizes = output_size_of(input, output_size, spatial)
         batch, single = _batched(input, spatial, name)
-        given = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
         have = batch._shape[2:]
-        sizes = [h if v is None else int(v) for v, h in zip(given, have, strict=True)]
         values, at = batch, None
         for axis, (size, n) in enumerate(zip(sizes, have, strict=True)):
             values, at = _adaptive_axis(values, at, axis + 2, size, n)

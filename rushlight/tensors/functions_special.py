@@ -16,11 +16,12 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
 from rushlight.tensors.convert import clone
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish, _or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
+from rushlight.tensors.operands import checked
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -352,6 +353,7 @@ SPECIAL: dict[str, Callable] = {
     "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
+SPECIAL = {name: checked(function, name) for name, function in SPECIAL.items()}
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         polygamma, fmax, fmin, ldexp, frexp, positive, conj_physical, isreal, angle, sgn,

@@ -42,19 +42,11 @@ from rushlight.tensors import (
 )  # fmt: skip
 from rushlight.tensors.creation import (
     arange,
-    as_tensor,
-    asarray,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
     default_dtype,
     empty,
     empty_like,
     empty_strided,
     eye,
-    from_dlpack,
-    from_numpy,
-    frombuffer,
     full,
     full_like,
     linspace,
@@ -62,14 +54,19 @@ from rushlight.tensors.creation import (
     meshgrid,
     ones,
     ones_like,
-    preserve_format,
     range_,
     set_default_dtype,
-    strided,
-    tensor,
     zeros,
     zeros_like,
-)  # fmt: skip
+)
+from rushlight.tensors.from_data import (
+    as_tensor,
+    asarray,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
 from rushlight.tensors.functions_math import can_cast, cast_result_type
 from rushlight.tensors.generator import (
     Generator,
@@ -81,10 +78,23 @@ from rushlight.tensors.generator import (
     set_rng_state,
 )  # fmt: skip
 from rushlight.tensors.info import finfo, iinfo
+from rushlight.tensors.layouts import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.type_names import TYPE_NAMES
 
 
 def _names_of_types() -> dict[str, Any]:
@@ -99,7 +109,7 @@ def _names_of_types() -> dict[str, Any]:
         build.__name__ = name
         return build
 
-    return {name: constructor(name, dtype) for name, dtype in convert.TYPE_NAMES.items()}
+    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -170,7 +180,7 @@ def get_default_device() -> Any:
 
 def set_default_tensor_type(t: Any) -> None:
     name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
-    set_default_dtype(convert.TYPE_NAMES[name])
+    set_default_dtype(TYPE_NAMES[name])
 
 
 def get_default_dtype() -> DType:
@@ -207,6 +217,8 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
+    sparse_coo=sparse_coo, sparse_csr=sparse_csr, sparse_csc=sparse_csc, sparse_bsr=sparse_bsr,
+    sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
