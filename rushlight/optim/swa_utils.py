@@ -118,6 +118,11 @@ class AveragedModel(torch.nn.Module):
             found = itertools.chain(found, model.buffers())
         return [tensor.detach() for tensor in found]
 
+    def _average_all(self) -> AverageAll:
+        if self.multi_avg_fn is not None:
+            return self.multi_avg_fn
+        return get_swa_multi_avg_fn() if self.avg_fn is None else over_lists(self.avg_fn)
+
     @torch.no_grad()
     def update_parameters(self, model: torch.nn.Module) -> None:
         """Take the parameters that `model` has now into the average."""
@@ -129,10 +134,8 @@ class AveragedModel(torch.nn.Module):
         if self.n_averaged.item() == 0:
             for average, value in zip(averages, values, strict=True):
                 average.copy_(value)
-        elif self.multi_avg_fn is not None:
-            self.multi_avg_fn(averages, values, self.n_averaged)
         else:
-            over_lists(self.avg_fn or get_swa_avg_fn())(averages, values, self.n_averaged)
+            self._average_all()(averages, values, self.n_averaged)
         if not self.use_buffers:
             for own, other in zip(self.module.buffers(), model.buffers(), strict=True):
                 own.copy_(other.to(own.device))
