@@ -221,7 +221,7 @@ def test_what_cannot_be_pickled_is_an_error_of_the_worker():
 
 
 def test_large_batches_share_files_and_arrays_stay_as_they_were():
-    loader = data.DataLoader(Large(), batch_size=2, num_workers=2, collate_fn=keep)
+    loader = data.DataLoader(Large(24), batch_size=2, num_workers=2, collate_fn=keep)
     batches = list(loader)
     for index, (tensor, array) in enumerate(sample for batch in batches for sample in batch):
         assert tensor.shape == (INLINE_BYTES + 100 * index,) == array.shape
