@@ -18,11 +18,11 @@ from typing import Any
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import (
     Param,
-    _all_values,
-    _first_operand,
-    _normal_attr,
-    _unify_leaves,
-    _value_dtype,
+    all_values,
+    first_operand,
+    normal_attr,
+    unify_leaves,
+    value_dtype,
 )
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
@@ -209,7 +209,7 @@ class OpDef:
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
-        if self.plain and not kwargs and len(args) == len(self.params) and _all_values(args):
+        if self.plain and not kwargs and len(args) == len(self.params) and all_values(args):
             return Call(self, args, (), {p.name: a for p, a in zip(self.params, args, strict=True)})
         if len(args) > len(self.params):
             raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
@@ -229,8 +229,8 @@ class OpDef:
 
     def _finish(self, named: dict[str, Any]) -> Call:
         if self.unify or self.kind == "elementwise":
-            _unify_leaves(self.params, named)
-        first = _first_operand(self.params, named)
+            unify_leaves(self.params, named)
+        first = first_operand(self.params, named)
         tensors: list[Node] = []
         values: list[Node] = []
         attrs: list[Any] = []
@@ -250,11 +250,11 @@ class OpDef:
                     tensors.append(arg)
             elif param.kind == "value":
                 if not isinstance(arg, Node):
-                    arg = scalar_node(arg, _value_dtype(arg))
+                    arg = scalar_node(arg, value_dtype(arg))
                 named[param.name] = arg
                 values.append(arg)
             else:
-                arg = named[param.name] = _normal_attr(param, arg, first)
+                arg = named[param.name] = normal_attr(param, arg, first)
                 attrs.append(arg)
         if self.optional:
             # Which optional operands are there, so that `call_of` can name the sources again.

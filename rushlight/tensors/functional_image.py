@@ -17,7 +17,7 @@ from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
 
 
-def _times(value: Any, count: int) -> tuple[int, ...]:
+def per_dim(value: Any, count: int) -> tuple[int, ...]:
     """One int for all dims, or one per dim."""
     if isinstance(value, int):
         return (value,) * count
@@ -25,7 +25,7 @@ def _times(value: Any, count: int) -> tuple[int, ...]:
     return values * count if len(values) == 1 else values
 
 
-def _batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
+def batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
     if input.dim() == spatial + 1:
         return unsqueeze(input, 0), True
     if input.dim() != spatial + 2:
@@ -36,7 +36,7 @@ def _batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
     return input, False
 
 
-def _unbatched(result: Tensor, single: bool) -> Tensor:
+def unbatched(result: Tensor, single: bool) -> Tensor:
     return result.squeeze(0) if single else result
 
 
@@ -47,14 +47,14 @@ def _conv(spatial: int) -> Callable:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, dilation: Any = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
         _check_conv(batch, weight, bias, groups)
-        stride, dilation = _times(stride, spatial), _times(dilation, spatial)
+        stride, dilation = per_dim(stride, spatial), per_dim(dilation, spatial)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
-        args = (batch, weight, bias, stride, _times(padding, spatial), dilation, groups)
+        args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
-        return _unbatched(result, single)
+        return unbatched(result, single)
 
     function.__name__ = name
     return function
@@ -103,13 +103,13 @@ def _conv_transpose(spatial: int) -> Callable:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
         args = (
-            batch, weight, bias, _times(stride, spatial), _times(padding, spatial),
-            _times(output_padding, spatial), groups, _times(dilation, spatial),
+            batch, weight, bias, per_dim(stride, spatial), per_dim(padding, spatial),
+            per_dim(output_padding, spatial), groups, per_dim(dilation, spatial),
         )  # fmt: skip
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
-        return _unbatched(result, single)
+        return unbatched(result, single)
 
     function.__name__ = name
     return function
@@ -128,15 +128,22 @@ def _max_pool(spatial: int) -> Callable:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
-        kernel = _times(kernel_size, spatial)
-        step = _times(stride, spatial) if stride else kernel
-        args = (batch, kernel, step, _times(padding, spatial), _times(dilation, spatial), ceil_mode)
+        batch, single = batched(input, spatial, name)
+        kernel = per_dim(kernel_size, spatial)
+        step = per_dim(stride, spatial) if stride else kernel
+        args = (
+            batch,
+            kernel,
+            step,
+            per_dim(padding, spatial),
+            per_dim(dilation, spatial),
+            ceil_mode,
+        )
         label = f"MaxPool{spatial}DWithIndicesBackward0"
-        result = _unbatched(apply(getattr(ops, name), args, label=label), single)
+        result = unbatched(apply(getattr(ops, name), args, label=label), single)
         if not return_indices:
             return result
-        return result, _unbatched(apply(getattr(ops, f"{name}_index"), args), single)
+        return result, unbatched(apply(getattr(ops, f"{name}_index"), args), single)
 
     function.__name__ = name
     return function
@@ -152,12 +159,12 @@ def _avg_pool(spatial: int) -> Callable:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
-        kernel = _times(kernel_size, spatial)
-        step = _times(stride, spatial) if stride else kernel
-        args = (batch, kernel, step, _times(padding, spatial), ceil_mode, count_include_pad,
+        batch, single = batched(input, spatial, name)
+        kernel = per_dim(kernel_size, spatial)
+        step = per_dim(stride, spatial) if stride else kernel
+        args = (batch, kernel, step, per_dim(padding, spatial), ceil_mode, count_include_pad,
                 divisor_override)  # fmt: skip
-        return _unbatched(apply(getattr(ops, name), args), single)
+        return unbatched(apply(getattr(ops, name), args), single)
 
     function.__name__ = name
     return function
@@ -176,9 +183,9 @@ def _adaptive_avg(spatial: int) -> Callable:
     name = f"adaptive_avg_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any) -> Tensor:
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
         size = _output_size(input, output_size, spatial)
-        return _unbatched(apply(getattr(ops, name), (batch, size)), single)
+        return unbatched(apply(getattr(ops, name), (batch, size)), single)
 
     function.__name__ = name
     return function
@@ -259,14 +266,14 @@ def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     """Windows of images as columns: (batch, channels * window, positions)."""
-    batch, single = _batched(input, 2, "unfold")
-    kh, kw = _times(kernel_size, 2)
-    (dh, dw), (ph, pw), (sh, sw) = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    batch, single = batched(input, 2, "unfold")
+    kh, kw = per_dim(kernel_size, 2)
+    (dh, dw), (ph, pw), (sh, sw) = per_dim(dilation, 2), per_dim(padding, 2), per_dim(stride, 2)
     padded = pad(batch, (pw, pw, ph, ph))
     wide = apply(ops.unfold, (apply(ops.unfold, (padded, 2, kh, sh, dh)), 3, kw, sw, dw))
     n, c, rows, columns = wide._shape[:4]
     result = reshape(wide.permute(0, 1, 4, 5, 2, 3), (n, c * kh * kw, rows * columns))
-    return _unbatched(result, single)
+    return unbatched(result, single)
 
 
 def fold(
@@ -274,8 +281,8 @@ def fold(
     stride: Any = 1,
 ) -> Tensor:  # fmt: skip
     """Columns (batch, channels * window, positions) added up where `unfold` takes them from."""
-    size, kernel = _times(output_size, 2), _times(kernel_size, 2)
-    gap, edge, step = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    size, kernel = per_dim(output_size, 2), per_dim(kernel_size, 2)
+    gap, edge, step = per_dim(dilation, 2), per_dim(padding, 2), per_dim(stride, 2)
     parts = zip(size, kernel, gap, edge, step, strict=True)
     counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in parts]
     _check_fold(input, (size, kernel, gap, edge, step), counts)
@@ -285,7 +292,7 @@ def fold(
     for i in (1, 0):
         wide = apply(ops.fold_dim, (wide, 2 + i, size[i] + 2 * edge[i], step[i], gap[i]))
         wide = narrow(wide, 2 + i, edge[i], size[i])
-    return _unbatched(wide, input.dim() == 2)
+    return unbatched(wide, input.dim() == 2)
 
 
 def _check_fold(input: Tensor, settings: tuple[tuple[int, ...], ...], counts: list[int]) -> None:

@@ -10,7 +10,7 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import linked
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
@@ -31,7 +31,7 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]:
         _same_dtype(input, other)  # PyTorch looks at the shapes first
-    return _finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
@@ -344,14 +344,14 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         )
     if n == 0:
         one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
-        return _finish(linked(one.clone(), input), out)
+        return finish(linked(one.clone(), input), out)
     base, result = inverse(input) if n < 0 else input, None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":
             result = base if result is None else matmul(result, base)
         base = matmul(base, base)
     assert result is not None
-    return _finish(result if result is not input else input.clone(), out)
+    return finish(result if result is not input else input.clone(), out)
 
 
 FUNCTIONS: dict[str, Callable] = {

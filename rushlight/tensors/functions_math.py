@@ -17,7 +17,7 @@ from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
-def _finish(result: Tensor, out: Tensor | None) -> Tensor:
+def finish(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else write_out(out, result)
 
 
@@ -34,7 +34,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
             f"add(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return _finish(apply(ops.add, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.add, (or_tensor(input, other), other)), out)
 
 
 def check_subtract(a: Any, b: Any) -> None:
@@ -59,22 +59,22 @@ def check_power(base: Any, exponent: Any) -> None:
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     check_subtract(input, other)
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return _finish(apply(ops.sub, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.sub, (or_tensor(input, other), other)), out)
 
 
-def _or_tensor(value: Any, other: Any) -> Any:
+def or_tensor(value: Any, other: Any) -> Any:
     """At least one operand must be a Tensor."""
     return value if isinstance(value, Tensor) or isinstance(other, Tensor) else tensor_of(value)
 
 
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    return _finish(apply(ops.mul, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.mul, (or_tensor(input, other), other)), out)
 
 
 def div(
     input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
-    input = _or_tensor(input, other)
+    input = or_tensor(input, other)
     if rounding_mode is None:
         result = apply(ops.div, (input, other))
     elif rounding_mode == "floor":
@@ -86,7 +86,7 @@ def div(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"'{rounding_mode}'"
         )
-    return _finish(result, out)
+    return finish(result, out)
 
 
 def _trunc_divide(input: Any, other: Any) -> Tensor:
@@ -105,7 +105,7 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if isinstance(input, Tensor):
         check_power(input, exponent)
-    return _finish(apply(ops.pow_, (_or_tensor(input, exponent), exponent)), out)
+    return finish(apply(ops.pow_, (or_tensor(input, exponent), exponent)), out)
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
@@ -116,7 +116,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return _finish(apply(ops.clamp, (input, min, max)), out)
+    return finish(apply(ops.clamp, (input, min, max)), out)
 
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -139,8 +139,8 @@ def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
-        x = new_tensor(rules._number(x, result_type([x, y]), ()))
-    return _finish(apply(ops.where, (condition, x, y)), out)
+        x = new_tensor(rules.number_of(x, result_type([x, y]), ()))
+    return finish(apply(ops.where, (condition, x, y)), out)
 
 
 def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -149,9 +149,9 @@ def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     if decimals == 0:
-        return _finish(apply(ops.round_, (input,)), out)
+        return finish(apply(ops.round_, (input,)), out)
     scale = 10.0**decimals
-    return _finish(
+    return finish(
         apply(ops.div, (apply(ops.round_, (apply(ops.mul, (input, scale)),)), scale)), out
     )
 
@@ -167,7 +167,7 @@ def nan_to_num(
     high = top if posinf is None else posinf
     result = apply(ops.where, (apply(ops.eq, (result, float("inf"))), high, result))
     low = -top if neginf is None else neginf
-    return _finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
+    return finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
 
 
 def _largest(dtype: DType) -> float:
@@ -176,19 +176,19 @@ def _largest(dtype: DType) -> float:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    return _finish(apply(ops.lerp, (input, end, weight)), out)
+    return finish(apply(ops.lerp, (input, end, weight)), out)
 
 
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
+    return finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
 
 
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
+    return finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:

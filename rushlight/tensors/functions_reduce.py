@@ -13,7 +13,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_select import kthvalue, sort
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
@@ -38,7 +38,7 @@ def _dims(dim: Any) -> Any:
     return tuple(dim) or None
 
 
-def _cast(input: Tensor, dtype: DType | None) -> Tensor:
+def cast_to(input: Tensor, dtype: DType | None) -> Tensor:
     return input if dtype is None or dtype is input._dtype else apply(ops.cast, (input, dtype))
 
 
@@ -51,8 +51,8 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     dim = _dims(dim)
-    return _finish(
-        apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim)), out
+    return finish(
+        apply(ops.sum_, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim)), out
     )
 
 
@@ -72,31 +72,31 @@ def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    input, dim = _cast(input, dtype), _dims(dim)
+    input, dim = cast_to(input, dtype), _dims(dim)
     if input._dtype.kind != "float":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {NAMES[input._dtype.name]}"
         )
-    return _finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
+    return finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
 
 
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    return apply(ops.prod, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
 
 
 def amax(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
 
 
 def amin(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -110,13 +110,13 @@ def _all(dim: Any) -> Any:
 def any(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def all(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def _like_byte(result: Tensor, input: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
     ) -> Any:  # fmt: skip
         second = named.get("other", dim if isinstance(dim, Tensor) else None)
         if second is not None:
-            return _finish(apply(other, (input, second)), out)
+            return finish(apply(other, (input, second)), out)
         if dim is None:
             if not input.numel():
                 raise RuntimeError(
@@ -218,7 +218,7 @@ def _spread(record: OpDef, name: str) -> Callable:
                 if name == "std"
                 else "std and var only support floating point and complex dtypes"
             )
-        return _finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
+        return finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
 
     function.__name__ = name
     return function
@@ -262,14 +262,14 @@ def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    x = _cast(x, dtype)
+    x = cast_to(x, dtype)
     if x._dtype.kind != "float":
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
         )
     label = "LinalgVectorNormBackward0"
-    return _finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
+    return finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -285,7 +285,7 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
-        return _finish(apply(getattr(ops, name), (_cast(input, dtype), dim)), out)
+        return finish(apply(getattr(ops, name), (cast_to(input, dtype), dim)), out)
 
     function.__name__ = name
     return function
@@ -351,13 +351,13 @@ def quantile(
 
 
 def softmax(input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3) -> Tensor:
-    return apply(ops.softmax, (_cast(input, dtype), dim))
+    return apply(ops.softmax, (cast_to(input, dtype), dim))
 
 
 def log_softmax(
     input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3
 ) -> Tensor:
-    return apply(ops.log_softmax, (_cast(input, dtype), dim))
+    return apply(ops.log_softmax, (cast_to(input, dtype), dim))
 
 
 def allclose(

@@ -12,7 +12,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import diagonal, narrow
 from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
@@ -52,7 +52,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     # A 1-d tensor of no elements may stand beside tensors of any shape.
     kept = [t for t in items if t._shape != (0,)]
     items = kept or items[:1]
-    return _finish(apply(ops.cat, (items, dim)), out)
+    return finish(apply(ops.cat, (items, dim)), out)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -65,7 +65,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"and {list(item._shape)} at entry {position}"
             )
     at = wrap_dim(dim, len(first) + 1)
-    return _finish(
+    return finish(
         apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out
     )
 
