@@ -62,5 +62,22 @@ class MissingNameError(NotSupportedError, AttributeError):
     """A public name of PyTorch that is not there yet. `hasattr` answers no, as it should."""
 
 
+class BackendError(RushlightError, RuntimeError):
+    """A backend is missing or could not compile, load or run a program."""
+
+
+class RefusedError(NotSupportedError):
+    """A backend cannot express a kernel. Nothing of the program has run. `reasons`: one a line."""
+
+    def __init__(self, backend: str, refused: dict[str, tuple[str, ...]]) -> None:
+        self.backend, self.refused = backend, refused
+        self.reasons = tuple(dict.fromkeys(r for reasons in refused.values() for r in reasons))
+        kernels = "; ".join(f"{name}: {', '.join(why)}" for name, why in refused.items())
+        super().__init__(f"backend {backend} cannot express {len(refused)} kernels: {kernels}")
+
+    def __reduce__(self) -> tuple:
+        return (RefusedError, (self.backend, self.refused))
+
+
 class PassError(RushlightError, RuntimeError):
     """CHECK=2 found that a pass of the compiler changed what a program computes."""

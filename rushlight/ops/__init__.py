@@ -15,6 +15,7 @@ from rushlight.ops import (  # noqa: F401
     conv_transpose,
     diagonals,
     distance,
+    divisors,
     draws,
     factor,
     fold,

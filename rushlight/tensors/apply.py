@@ -142,7 +142,8 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
-            number_of(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            number_of(arg, dtype, operands)
+            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
             else arg._value() if dtype is None or arg._dtype is dtype
             else ops.cast.node(arg._value(), dtype)
             for arg in operands

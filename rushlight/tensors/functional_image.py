@@ -13,6 +13,7 @@ from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.inplace import write_out
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
 
@@ -48,8 +49,9 @@ def _conv(spatial: int) -> Callable:
         padding: Any = 0, dilation: Any = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
         batch, single = batched(input, spatial, name)
-        _check_conv(batch, weight, bias, groups)
         stride, dilation = per_dim(stride, spatial), per_dim(dilation, spatial)
+        _check_steps(stride, dilation, padding)
+        _check_conv(batch, weight, bias, groups)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
         args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
@@ -60,7 +62,27 @@ def _conv(spatial: int) -> Callable:
     return function
 
 
+def _check_steps(stride: tuple, dilation: tuple, padding: Any) -> None:
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError("dilation should be greater than zero")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if not isinstance(padding, str) and any(p < 0 for p in per_dim(padding, len(stride))):
+        raise RuntimeError("negative padding is not supported")
+
+
 def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    if weight.dim() != input.dim():
+        raise RuntimeError(
+            f"Expected {weight.dim()}-dimensional input for {weight.dim()}-dimensional weight "
+            f"{list(weight._shape)}, but got {input.dim()}-dimensional input of size "
+            f"{list(input._shape)} instead"
+        )
+    if bias is not None and bias._dtype is not input._dtype:
+        raise RuntimeError(
+            f"Input type ({cpp_name(input._dtype)}) and bias type ({cpp_name(bias._dtype)}) "
+            "should be the same"
+        )
     if input._dtype is not weight._dtype:
         raise RuntimeError(
             f"Input type ({cpp_name(input._dtype)}) and bias type "
@@ -121,6 +143,29 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = (_conv_transpose(n) for n
 # Pooling -----------------------------------------------------------------------------------
 
 
+def check_window(
+    op: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> None:
+    """What every pooling asks of its window."""
+    for name, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
+        for value in values:
+            if value <= 0:
+                raise RuntimeError(f"{op}(): {name} must be greater than zero, but got {value}")
+    for pad_, size, step in zip(padding, kernel, dilation, strict=True):
+        if pad_ < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {pad_}")
+        if pad_ > ((size - 1) * step + 1) // 2:
+            raise RuntimeError(
+                "pad should be at most half of effective kernel size, but got "
+                f"pad={pad_}, kernel_size={size} and dilation={step}"
+            )
+    if not all(input._shape[1:]):
+        raise RuntimeError(
+            f"Expected input's non-batch dimensions to have positive length, but got input of "
+            f"shape {list(input._shape)}"
+        )
+
+
 def _max_pool(spatial: int) -> Callable:
     name = f"max_pool{spatial}d"
 
@@ -130,7 +175,7 @@ def _max_pool(spatial: int) -> Callable:
     ) -> Any:  # fmt: skip
         batch, single = batched(input, spatial, name)
         kernel = per_dim(kernel_size, spatial)
-        step = per_dim(stride, spatial) if stride else kernel
+        step = kernel if stride is None or stride in ((), []) else per_dim(stride, spatial)
         args = (
             batch,
             kernel,
@@ -139,6 +184,7 @@ def _max_pool(spatial: int) -> Callable:
             per_dim(dilation, spatial),
             ceil_mode,
         )
+        check_window(name, *args[:-1])
         label = f"MaxPool{spatial}DWithIndicesBackward0"
         result = unbatched(apply(getattr(ops, name), args, label=label), single)
         if not return_indices:
@@ -158,13 +204,18 @@ def _avg_pool(spatial: int) -> Callable:
     def function(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+        *, out: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         batch, single = batched(input, spatial, name)
         kernel = per_dim(kernel_size, spatial)
-        step = per_dim(stride, spatial) if stride else kernel
-        args = (batch, kernel, step, per_dim(padding, spatial), ceil_mode, count_include_pad,
-                divisor_override)  # fmt: skip
-        return unbatched(apply(getattr(ops, name), args), single)
+        step = kernel if stride is None or stride in ((), []) else per_dim(stride, spatial)
+        edge = per_dim(padding, spatial)
+        check_window(name, batch, kernel, step, edge, (1,) * spatial)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        args = (batch, kernel, step, edge, ceil_mode, count_include_pad, divisor_override)
+        result = unbatched(apply(getattr(ops, name), args), single)
+        return result if out is None else write_out(out, result)
 
     function.__name__ = name
     return function
@@ -173,18 +224,32 @@ def _avg_pool(spatial: int) -> Callable:
 avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(n) for n in (1, 2, 3))
 
 
-def _output_size(input: Tensor, size: Any, spatial: int) -> tuple[int, ...]:
+def output_size_of(input: Tensor, size: Any, spatial: int) -> tuple[int, ...]:
+    """The sizes that an adaptive pooling gives; None keeps the input's."""
     values = (size,) * spatial if size is None or isinstance(size, int) else tuple(size)
-    have = input._shape[-spatial:]
-    return tuple(h if v is None else int(v) for v, h in zip(values, have, strict=True))
+    if len(values) != spatial:
+        raise RuntimeError(
+            "'output_size' should contain one int" if spatial == 1 else
+            f"output_size must be {spatial}, got {len(values)} elements"
+        )  # fmt: skip
+    if spatial > 1 and input.dim() <= spatial:
+        raise ValueError(f"Input dimension should be at least {spatial + 1}, got {input.dim()}")
+    sizes = tuple(
+        h if v is None else int(v) for v, h in zip(values, input._shape[-spatial:], strict=True)
+    )
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(
+            f"elements of output_size must be greater than or equal to 0, but received {sizes}"
+        )
+    return sizes
 
 
 def _adaptive_avg(spatial: int) -> Callable:
     name = f"adaptive_avg_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any) -> Tensor:
+        size = output_size_of(input, output_size, spatial)
         batch, single = batched(input, spatial, name)
-        size = _output_size(input, output_size, spatial)
         return unbatched(apply(getattr(ops, name), (batch, size)), single)
 
     function.__name__ = name
@@ -324,7 +389,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     n = len(lead)
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return reshape(split.permute(order), (*lead, c * r * r, h // r, w // r))
+    return apply(ops.reshape, (split.permute(order), (*lead, c * r * r, h // r, w // r)))
 
 
 __all__ = [

@@ -120,6 +120,8 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     how = reduction_of(reduction, size_average, reduce)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (-1,))
     classes = x._shape[1]
@@ -141,6 +143,11 @@ def multilabel_margin_loss(
     if input._shape != target._shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target._shape)} for input of size: "
+            f"{list(input._shape)}"
+        )
+    if input.dim() > 2 or not all(input._shape[1 if input.dim() == 2 else 0 :]):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(input._shape)}"
         )
     how = reduction_of(reduction, size_average, reduce)

@@ -20,6 +20,7 @@ from rushlight.tensors.functional_image import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    output_size_of,
     per_dim,
     unbatched,
 )
@@ -246,10 +247,9 @@ def _adaptive_max(spatial: int) -> Callable:
     name = f"adaptive_max_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        sizes = output_size_of(input, output_size, spatial)
         batch, single = batched(input, spatial, name)
-        given = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
         have = batch._shape[2:]
-        sizes = [h if v is None else int(v) for v, h in zip(given, have, strict=True)]
         values, at = batch, None
         for axis, (size, n) in enumerate(zip(sizes, have, strict=True)):
             values, at = _adaptive_axis(values, at, axis + 2, size, n)

@@ -93,6 +93,7 @@ unsafe_split, unsafe_split_with_sizes, unsafe_chunk = split, split_with_sizes, c
 
 def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Any = None) -> Tensor:
     """Each tensor padded, cut into num_chunks along dim and flattened; the chunks side by side."""
+    _check_chunk_cat(tensors, dim, num_chunks)
     if dim < 0:
         dim += tensors[0].dim()
     parts = []
@@ -104,6 +105,19 @@ def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Any 
         parts.append(reshape(wide, (*tensor._shape[:dim], num_chunks, -1)))
     result = cat(parts, dim + 1)
     return result if out is None else write_out(out, result)
+
+
+def _check_chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> None:
+    ndims = {tensor.dim() for tensor in tensors}
+    for wrong, text in (
+        (not tensors, "a non-empty input tensor list"),
+        (num_chunks < 1, "positive num_chunks"),
+        (dim < 0 and len(ndims) > 1, "non-negative dim when input tensors have different ndims"),
+        (any(dim >= n for n in ndims), "dim < ndim for all input tensors"),
+        (any(not tensor.numel() for tensor in tensors), "non-empty tensor"),
+    ):
+        if wrong:
+            raise RuntimeError(f"_chunk_cat expects {text}")
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:

@@ -15,7 +15,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import Defaults, apply
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.tensor import Tensor
 
@@ -160,8 +160,10 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: D
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log of the sum of exponentials of what the mask keeps."""
     dims = tuple(range(input.dim())) if _all_dims(dim) is None else dim
-    x = _filled(reduce.cast_to(input, dtype), mask, -math.inf)
-    return reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    wide = input if input._dtype.kind == "float" else input.to(Defaults.dtype)
+    x = _filled(reduce.cast_to(wide, dtype), mask, -math.inf)
+    result = reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    return reduce.cast_to(result, dtype or input._dtype)
 
 
 def logaddexp(

@@ -358,6 +358,8 @@ def ormqr(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Q other, Q^T other, other Q or other Q^T, with Q from geqrf."""
+    if input.dim() < 2:
+        raise RuntimeError("torch.ormqr: input must have at least 2 dimensions.")
     if left:
         return finish(_reflect(input, tau, other, reverse=not transpose), out)
     turned = _reflect(input, tau, matrix_transpose(other), reverse=transpose)

@@ -21,6 +21,7 @@ from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
+from rushlight.tensors.operands import checked
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -352,6 +353,7 @@ SPECIAL: dict[str, Callable] = {
     "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
+SPECIAL = {name: checked(function, name) for name, function in SPECIAL.items()}
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         polygamma, fmax, fmin, ldexp, frexp, positive, conj_physical, isreal, angle, sgn,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from rushlight.tensors.functions_reduce import any as any_
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import (
     known,
+    nonzero,
     scatter_reduce,
     sort,
 )
@@ -198,11 +200,33 @@ def histogramdd(
     points = look(input.detach()).reshape(-1, input._shape[-1])
     count = points.shape[1]
     each = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(each) != count:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
     ranges = [None] * count if range is None else list(zip(range[::2], range[1::2], strict=True))
     edges = [_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
     weights = None if weight is None else look(weight.detach()).reshape(-1)
-    found, _ = np.histogramdd(points, edges, weights=weights, density=density)
+    found = _counts(points, edges, weights)
+    if density:
+        volume = functools.reduce(np.multiply.outer, [np.diff(e) for e in edges])
+        found = found / (volume * found.sum())
     return Histogramdd((known(found.astype(points.dtype)), tuple(known(e) for e in edges)))
+
+
+def _counts(points: np.ndarray, edges: list[np.ndarray], weights: np.ndarray | None) -> np.ndarray:
+    """How many points lie in each cell; the last edge belongs to the last bin. Edges that fall
+    have bins that hold nothing."""
+    sizes = tuple(len(e) - 1 for e in edges)
+    inside, cells = np.ones(len(points), bool), []
+    for column, e in zip(points.T, edges, strict=True):
+        at = np.searchsorted(e, column, "right") - 1
+        at[column == e[-1]] = len(e) - 2
+        inside &= (column >= e[0]) & (column <= e[-1])
+        cells.append(at)
+    flat = np.ravel_multi_index([c[inside] for c in cells], sizes) if inside.any() else []
+    kept = None if weights is None else weights[inside]
+    return np.bincount(np.asarray(flat, np.int64), kept, math.prod(sizes)).reshape(sizes)
 
 
 # Covariance --------------------------------------------------------------------------------
@@ -222,6 +246,8 @@ def cov(
     if x._dtype.kind != "float":
         x = x.float()
     count = x._shape[1]
+    _check_weights(fweights, "fweights", count, "int")
+    _check_weights(aweights, "aweights", count, "float")
     weights = fweights
     if aweights is not None:
         weights = aweights if fweights is None else aweights * fweights
@@ -240,6 +266,30 @@ def cov(
             factor = (total - sum_(weights * aweights) * correction / total).clamp(min=0)
     result = matmul(off, scaled.transpose(0, 1)) / factor
     return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
+
+
+def _check_weights(weights: Tensor | None, name: str, count: int, kind: str) -> None:
+    if weights is None:
+        return
+    if weights.dim() > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+            f"{weights.dim()} dimensions"
+        )
+    kinds = ("int", "uint") if kind == "int" else ("float",)
+    if weights._dtype.kind not in kinds:
+        text = "integral" if kind == "int" else "floating point"
+        raise RuntimeError(
+            f"cov(): expected {name} to have {text} dtype but got {name} with "
+            f"{weights._dtype.name} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the "
+            f"input but got {weights.numel()} != {count}"
+        )
+    if weights.numel() and look(weights.detach()).min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -306,7 +356,8 @@ def index_reduce(
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` places that are not zero, filled up with fill_value."""
-    rows = np.argwhere(look(input.detach())).astype(np.int64).reshape(-1, input.dim())[:size]
+    rows = nonzero(input.detach())
+    rows = look(rows)[:size]
     result = np.full((size, input.dim()), fill_value, np.int64)
     result[: len(rows)] = rows
     return known(result)

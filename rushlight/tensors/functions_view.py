@@ -140,6 +140,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({src} dims) should contain the "
             f"same number of dims as destination ({dst} dims)"
         )
+    for name, given, found in (("source", source, src), ("destination", destination, dst)):
+        if len(set(found)) != len(found):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     order: list[int | None] = [None] * ndim
     for s, d in zip(src, dst, strict=True):
         order[d] = s
@@ -249,7 +252,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    return reshape(input, (-1,))
+    return reshape(contiguous(input), (-1,))
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:

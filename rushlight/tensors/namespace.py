@@ -83,6 +83,11 @@ from rushlight.tensors.layouts import (
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from rushlight.tensors.printing import set_printoptions
@@ -212,6 +217,8 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
+    sparse_coo=sparse_coo, sparse_csr=sparse_csr, sparse_csc=sparse_csc, sparse_bsr=sparse_bsr,
+    sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
