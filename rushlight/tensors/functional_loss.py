@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functional_act import pairwise_distance
+from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.tensor import Tensor

@@ -17,10 +17,11 @@ from rushlight.base.dtypes import int32
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
+from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_select import known
-from rushlight.tensors.functions_shape import cat, tril, triu
+from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import diagonal, narrow
 from rushlight.tensors.functions_solve import (
     cholesky_solve,

@@ -10,12 +10,12 @@ from rushlight import ops
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
-from rushlight.tensors.forms import linked
+from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -374,7 +374,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, inverse, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power,
     ),
     "vdot": dot,
 }  # fmt: skip
@@ -395,13 +395,5 @@ LINALG: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
-    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+    METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

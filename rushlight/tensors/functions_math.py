@@ -10,7 +10,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply, result_type
-from rushlight.tensors.forms import linked
+from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
@@ -252,17 +252,8 @@ FUNCTIONS: dict[str, Callable] = by_name(
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    method.__name__ = f"{function.__name__}_"
-    return method
-
-
 for (
     _name
 ) in """add sub mul div square pow neg clamp_min clamp_max round nan_to_num lerp addcmul addcdiv
 logit float_power""".split():
-    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+    METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -17,6 +17,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
+from rushlight.tensors.functions_diagonal import tril
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
 )
@@ -27,7 +28,7 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import amax, amin, cast_to, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
-from rushlight.tensors.functions_shape import stack, tril
+from rushlight.tensors.functions_shape import stack
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     LINALG as SOLVE_LINALG,

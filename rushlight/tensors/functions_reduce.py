@@ -12,19 +12,18 @@ from rushlight.base.dtypes import DType, bool_, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish
-from rushlight.tensors.functions_select import kthvalue, sort
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
+from rushlight.tensors.inplace import NAMES, write_out
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Max = result_class("max", ("values", "indices"))
 Min = result_class("min", ("values", "indices"))
-Median = result_class("median", ("values", "indices"))
 Mode = result_class("mode", ("values", "indices"))
 CumMax = result_class("cummax", ("values", "indices"))
 CumMin = result_class("cummin", ("values", "indices"))
@@ -187,15 +186,6 @@ min = _extreme(lambda x: apply(ops.amin, (x, None, False), label="MinBackward1")
                ops.minimum, "min")  # fmt: skip
 
 
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two middle elements."""
-    if dim is None:
-        flat = reshape(input, (-1,))
-        return kthvalue(flat, (flat.numel() + 1) // 2, 0)[0]
-    size = input._shape[wrap_dim(dim, input.dim())] if input.dim() else 1
-    return Median(kthvalue(input, (size + 1) // 2, dim, keepdim))
-
-
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent value (the smallest of several) and its last index."""
     dim = wrap_dim(dim, input.dim())
@@ -351,30 +341,6 @@ def diff(
     return input
 
 
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
-    interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
-    if interpolation != "linear":
-        raise NotImplementedError(f"quantile: interpolation={interpolation!r} is not supported")
-    flat = reshape(input, (-1,)) if dim is None else input
-    axis = 0 if dim is None else wrap_dim(dim, input.dim())
-    ordered = sort(flat, axis)[0].transpose(axis, -1)
-    q = q if isinstance(q, Tensor) else tensor_of(q, input._dtype)
-    place = q * (flat._shape[axis] - 1)
-    low = apply(ops.floor, (place,))
-    below = ordered[..., low.to(int64)]
-    above = ordered[..., apply(ops.ceil, (place,)).to(int64)]
-    result = below + (above - below) * (place - low)
-    if q.dim():
-        result = result.movedim(-1, 0)
-    if keepdim:
-        result = unsqueeze(result, axis + q.dim()) if dim is not None else reshape(
-            result, (*q._shape, *(1,) * input.dim())
-        )  # fmt: skip
-    return result
-
-
 def softmax(input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3) -> Tensor:
     return apply(ops.softmax, (cast_to(input, dtype), dim))
 
@@ -417,19 +383,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
-    median, mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, norm, dist, cumsum,
-    cumprod, logcumsumexp, cummax, cummin, diff, quantile, softmax, log_softmax, allclose, isclose,
+    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, dist, cumsum,
+    cumprod, logcumsumexp, cummax, cummin, diff, softmax, log_softmax, allclose, isclose,
     equal,
 )  # fmt: skip
 METHODS = dict(FUNCTIONS)
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
-METHODS["cumsum_"], METHODS["cumprod_"] = _in_place(cumsum), _in_place(cumprod)
+METHODS["cumsum_"], METHODS["cumprod_"] = in_place_form(cumsum), in_place_form(cumprod)

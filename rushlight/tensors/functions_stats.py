@@ -17,8 +17,8 @@ from rushlight.tensors.creation import full, linspace
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
-from rushlight.tensors.functions_reduce import Median, mean
 from rushlight.tensors.functions_reduce import any as any_
+from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import (
     known,
@@ -32,6 +32,7 @@ from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Median = result_class("median", ("values", "indices"))
 NanMedian = result_class("nanmedian", ("values", "indices"))
 Histogram = result_class("histogram", ("hist", "bin_edges"))
 Histogramdd = result_class("histogramdd", ("hist", "bin_edges"))
