@@ -237,17 +237,7 @@ class OpDef:
         for param in self.params:
             arg = named[param.name]
             if param.kind == "tensor":
-                if param.variadic:
-                    arg = named[param.name] = list(arg)
-                    tensors.extend(arg)
-                elif arg is None:
-                    if not param.optional:
-                        raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor")
-                else:
-                    if not isinstance(arg, Node):
-                        arg = const_node(arg, first.dtype)  # type: ignore[union-attr]
-                    named[param.name] = arg
-                    tensors.append(arg)
+                tensors += self._operands(param, named, first)
             elif param.kind == "value":
                 if not isinstance(arg, Node):
                     arg = scalar_node(arg, value_dtype(arg))
@@ -260,6 +250,20 @@ class OpDef:
             # Which optional operands are there, so that `call_of` can name the sources again.
             attrs.append(tuple(name for name in self.optional if named[name] is not None))
         return Call(self, (*tensors, *values), tuple(attrs), named)
+
+    def _operands(self, param: Param, named: dict[str, Any], first: Node | None) -> list[Node]:
+        """The Nodes given for a tensor parameter; numbers become constants, also in `named`."""
+        arg = named[param.name]
+        if param.variadic:
+            named[param.name] = list(arg)
+            return named[param.name]
+        if arg is None:
+            if not param.optional:
+                raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor, not None")
+            return []
+        if not isinstance(arg, Node):
+            arg = named[param.name] = const_node(arg, first.dtype)  # type: ignore[union-attr]
+        return [arg]
 
     def call_of(self, node: Node) -> Call:
         """The Call that built a node (its named arguments, from src and attrs)."""
