@@ -75,9 +75,7 @@ def _check_first(state: Compilation) -> Compilation:
     def is_update(node: Node) -> bool:
         return node.op is not None and (node.op.kind == "scatter" or is_in_pieces(node))
 
-    roots, came_from, checks = check_first(
-        state.roots, state.graph.donated, is_update, state.trace
-    )
+    roots, came_from, checks = check_first(state.roots, state.graph.donated, is_update, state.trace)
     traced = {new: state.recorded(old) for new, old in came_from.items()}
     traced |= {index: state.recorded(owner) for index, owner in checks.items()}
     return replace(state, roots=roots, checks=checks, came_from=traced | state.came_from)

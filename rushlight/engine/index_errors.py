@@ -1,8 +1,8 @@
 """The message of an index check that failed: the op, the user's line, the value and the size.
 
 In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value is
-found by interpreting the index again, which only an error may cost: a run that fails has overwritten
-no input.
+found by interpreting the index again, which only an error may cost: a run that fails has
+overwritten no input.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _as_given(index: Node, value: int, size: int, at: tuple, held: dict[Node, np
     if index.name not in WRAPS:
         return value
     for source in index.src:
-        if source.shape == index.shape and source.dtype.is_integral:
+        if source.shape == index.shape and source.dtype is index.dtype:
             (given,) = interpret([source], held.__getitem__)
             if int(given[at]) + size == value:
                 return int(given[at])

@@ -13,6 +13,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64
+from rushlight.base.errors import LinAlgError
 from rushlight.ir.opdef import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
@@ -367,7 +368,7 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **FACTOR_LINALG,
+    **PRODUCTS, **FACTOR_LINALG, "LinAlgError": LinAlgError,
     **{
         name: globals()[name]
         for name in """matrix_norm norm cond matrix_rank pinv lstsq multi_dot tensorinv tensorsolve

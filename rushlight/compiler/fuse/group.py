@@ -25,10 +25,9 @@ from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.fuse.materialize import CHECKED, Points, is_in_pieces
+from rushlight.compiler.fuse.reads import reads_of, same_place
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import reshape_coords
-from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, Var, product
 
@@ -231,7 +230,7 @@ class Grouping:
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
                 return ("long_chain", source.name)
-            if source in group.at and not _same_place(read_at, group.at[source], source):
+            if source in group.at and not same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
 
@@ -264,7 +263,7 @@ class Grouping:
             return False
         where = self._where(group, node, group.at[node])
         return group.weight + other.weight < MAX_WEIGHT and all(
-            _same_place(at, other.at[source], source)
+            same_place(at, other.at[source], source)
             for source, at in self._reads_of(node, where)
             if source in other.at
         )
@@ -346,30 +345,6 @@ class Grouping:
         if found is None:
             found = self._reads[key] = reads_of(node, where, self.points)
         return found
-
-
-def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple]]:
-    """Trial evaluation that only notes which points are read, and at which coordinates."""
-    reads: list[tuple[Node, tuple]] = []
-
-    def leaf(here: Node, at: tuple, mask: Any) -> s.E | None:
-        if here.leaf != "buffer" and (here not in points or here is node):
-            return None
-        reads.append((here, tuple(at)))
-        return s.param(f"r{len(reads)}", here.dtype)
-
-    access = Access(leaf, lambda n: s.param("n", n.dtype), lambda n: 0)
-    assert node.op is not None
-    if node.op.kind == "reduce":
-        access.value(node.src[0], where)
-    else:
-        access.value(node, where)
-    return reads
-
-
-def _same_place(a: tuple, b: tuple, node: Node) -> bool:
-    """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:

@@ -41,9 +41,7 @@ class Points:
         return node in self.reasons
 
 
-def choose_points(
-    roots: Sequence[Node], hints: Hints, checks: Iterable[Node] = ()
-) -> Points:
+def choose_points(roots: Sequence[Node], hints: Hints, checks: Iterable[Node] = ()) -> Points:
     """Decide for every node below the roots; leaves are never points. `checks`: see check_first."""
     order = topological(list(roots))
     reasons: dict[Node, str] = {root: "output" for root in roots if not root.leaf}
