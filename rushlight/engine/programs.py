@@ -8,7 +8,7 @@ values share a variable); static and symbolic programs give equal bits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +16,16 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
+from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import LoadedPlan, Missing, Plan
+from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Missing, Plan
+from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.engine.stored_plans import find_plan, keep_plan, key_of
 from rushlight.engine.template import Template, make_template
 from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
@@ -146,22 +149,38 @@ class ProgramCache:
         caps = backend.find()
         if isinstance(caps, Missing):
             raise RuntimeError(f"backend {backend_name} is not available: {caps.reason}")
-        graph = _symbolic_graph(recording, template, donated, site_text)
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
-        how: list[str] = []
-        plan = compile_graph(
-            graph,
-            lambda programs: build_kernels(programs, backend, caps, how),
-            trace,
-            verify=config.check >= 1,
-            first=self.kernels,
-        )
-        built = iter(how)
-        infos = plan.meta["kernels"]
-        plan.meta["how"] = ["host" if info.program is None else next(built) for info in infos]
+        # Whoever listens wants to see the passes.
+        key = key_of(recording, template, donated, backend, caps) if trace is SILENT else None
+        found = None if key is None else find_plan(key, recording.order, backend, caps)
+        if found is None:
+            graph = _symbolic_graph(recording, template, donated, site_text)
+            plan = self._run_passes(graph, backend, caps, trace, key)
+            found = plan, backend.load(plan, caps)
+        plan, loaded = found
         self.compiled += 1
-        self.kernels += len(infos)
-        return Program(template, plan, backend.load(plan, caps), backend_name)
+        self.kernels += len(plan.meta["kernels"])
+        return Program(template, plan, loaded, backend_name)
+
+    def _run_passes(
+        self, graph: Graph, backend: Backend, caps: Caps, trace: Trace, key: str | None
+    ) -> Plan:
+        """Compile; `key`: where the plan is kept on disk."""
+        how: list[tuple[str, str]] = []
+        names: dict[int, str] = {}
+
+        def build(programs: Sequence[TileProgram]) -> list[Executable]:
+            executables = build_kernels(programs, backend, caps, how)
+            names.update((id(made), name) for made, (name, _) in zip(executables, how, strict=True))
+            return executables
+
+        plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=self.kernels)
+        words = iter(word for _, word in how)
+        infos = plan.meta["kernels"]
+        plan.meta["how"] = ["host" if info.program is None else next(words) for info in infos]
+        if key is not None:
+            keep_plan(key, plan, lambda executable: names[id(executable)])
+        return plan
 
 
 def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:
