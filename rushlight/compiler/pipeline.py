@@ -14,7 +14,7 @@ from rushlight.compiler.checks import Checks
 from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
-from rushlight.compiler.fuse.group import group_points
+from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
 from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.decompose import decompose

@@ -16,7 +16,8 @@ from rushlight.compiler.tile.kernel import Kernel
 from rushlight.compiler.tile.transform import grid_roots
 from rushlight.ir import scalar
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, substitute
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import substitute
 
 
 @dataclass(eq=False)
@@ -77,6 +78,8 @@ def assemble(
         variables,
         sites,
     )
+    # The step of each call, in the order in which the calls run.
+    plan.meta["order"] = tuple(step for region in regions for step in region)
     plan.meta["reuse"] = reuse
     plan.meta["lifetimes"] = _lifetimes(regions, reads, writes)
     return plan

@@ -125,39 +125,48 @@ def program_of(record: Mapping[str, Any]) -> Program:
     )
 
 
+class _Reader:
+    """What a record says, over the plan's variables and the executables found for it."""
+
+    def __init__(self, record: Mapping[str, Any], executables: Sequence[Executable]) -> None:
+        self.executables = executables
+        self.variables = {name: Var(name) for name in record["variables"]}
+        self.count = len(record["buffers"])
+        self.known: dict[str, int | Expr] = {}
+
+    def size(self, source: str) -> int | Expr:
+        if source not in self.known:
+            self.known[source] = parse_size(source, self.variables)
+        return self.known[source]
+
+    def sizes(self, sources: Sequence[str]) -> tuple[int | Expr, ...]:
+        return tuple(map(self.size, sources))
+
+    def places(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        if not all(0 <= number < self.count for number in numbers):
+            raise ValueError(f"a plan of {self.count} buffers uses the buffers {list(numbers)}")
+        return tuple(numbers)
+
+    def call(self, call: Mapping[str, Any]) -> KernelCall | HostCall:
+        if "kernel" in call:
+            executable, scalars = self.executables[call["kernel"]], tuple(call["scalars"])
+            buffers, ints = self.places(call["buffers"]), self.sizes(call["ints"])
+            return KernelCall(executable, buffers, ints, scalars, call["label"])
+        attrs = _unplain(call["attrs"], self.variables)
+        shapes = tuple(map(self.sizes, call["shapes"]))
+        fn = host_function(find_op(call["host"]), attrs)
+        inputs, outputs = self.places(call["inputs"]), self.places(call["outputs"])
+        return HostCall(fn, inputs, outputs, shapes, call["host"], call["at"], attrs)
+
+
 def plan_of(
     record: Mapping[str, Any], executables: Sequence[Executable], sites: Sequence[str]
 ) -> Plan:
     """The plan. `executables`: one per record["kernels"]; `sites`: as of Plan."""
-    variables = {name: Var(name) for name in record["variables"]}
-    known: dict[str, int | Expr] = {}
-    count = len(record["buffers"])
-
-    def size(source: str) -> int | Expr:
-        if source not in known:
-            known[source] = parse_size(source, variables)
-        return known[source]
-
-    def places(numbers: Sequence[int]) -> tuple[int, ...]:
-        if not all(0 <= number < count for number in numbers):
-            raise ValueError(f"a plan of {count} buffers uses the buffers {list(numbers)}")
-        return tuple(numbers)
-
-    def call_of(call: Mapping[str, Any]) -> KernelCall | HostCall:
-        if "kernel" in call:
-            ints = tuple(map(size, call["ints"]))
-            executable = executables[call["kernel"]]
-            buffers = places(call["buffers"])
-            return KernelCall(executable, buffers, ints, tuple(call["scalars"]), call["label"])
-        attrs = _unplain(call["attrs"], variables)
-        shapes = tuple(tuple(map(size, shape)) for shape in call["shapes"])
-        fn = host_function(find_op(call["host"]), attrs)
-        inputs, outputs = places(call["inputs"]), places(call["outputs"])
-        return HostCall(fn, inputs, outputs, shapes, call["host"], call["at"], attrs)
-
+    reader = _Reader(record, executables)
     plan = Plan(
-        tuple(BufferSpec(find_dtype(d), size(n), kind) for d, n, kind in record["buffers"]),
-        tuple(tuple(map(call_of, region)) for region in record["regions"]),
+        tuple(BufferSpec(find_dtype(d), reader.size(n), kind) for d, n, kind in record["buffers"]),
+        tuple(tuple(map(reader.call, region)) for region in record["regions"]),
         tuple(record["variables"]),
         tuple(sites),
     )
@@ -165,9 +174,9 @@ def plan_of(
     plan.meta["lifetimes"] = {buffer: (a, b) for buffer, a, b in record["lifetimes"]}
     plan.meta["checked_at"] = tuple(record["checked_at"])
     plan.meta["kernels"] = tuple(
-        KernelInfo(name, label, kind, tuple(map(size, shape)), tuple(ops), ())
+        KernelInfo(name, label, kind, reader.sizes(shape), tuple(ops), ())
         for name, label, kind, shape, ops in record["infos"]
     )
     checks = record["checks"]  # None: the error of a check then says no value
-    plan.meta["checks"] = lambda: read_checks(checks, variables)
+    plan.meta["checks"] = lambda: read_checks(checks, reader.variables)
     return plan

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rushlight.base.config import config
+from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
@@ -61,12 +62,13 @@ def build_kernels(
     programs: Sequence[Program],
     backend: Backend,
     caps: Caps,
-    how: list[tuple[str, str]] | None = None,
+    made: list[tuple[Executable, str, str]] | None = None,
 ) -> list[Executable]:
     """One executable per program; equal programs share one.
 
-    `how` gets for each program its key and a word: "built", "disk" or "cached" (in memory).
+    `made` gets each with its structural key and a word: "built", "disk" or "cached" (in memory).
     """
+    refuse_early(programs, backend, caps)
     name_of = {p: structural_key(p) for p in dict.fromkeys(programs)}
     key_of = {p: full_key(name, backend, caps) for p, name in name_of.items()}
     keys = [key_of[program] for program in programs]
@@ -89,9 +91,9 @@ def build_kernels(
         elif not executable.program.grids:  # found for a plan from disk, by its head
             executable = replace(executable, program=program)  # type: ignore[type-var]
         built.append(executable)
-    if how is not None:
-        names = [name_of[program] for program in programs]
-        how += [(n, came.get(key, "cached")) for n, key in zip(names, keys, strict=True)]
+    if made is not None:
+        words = [came.get(key, "cached") for key in keys]
+        made += zip(built, [name_of[program] for program in programs], words, strict=True)
     return built
 
 
@@ -112,6 +114,16 @@ def _keep(key: str, executable: Executable) -> None:
         while len(_BUILT) >= MAX_IN_MEMORY:
             _BUILT.pop(next(iter(_BUILT)))
         _BUILT[key] = executable
+
+
+def refuse_early(programs: Sequence[Program], backend: Backend, caps: Caps) -> None:
+    """RefusedError with the reasons of all programs, before the first one is built."""
+    if backend.refuse is None:
+        return
+    why = {program.name: tuple(backend.refuse(program, caps)) for program in programs}
+    refused = {name: reasons for name, reasons in why.items() if reasons}
+    if refused:
+        raise RefusedError(backend.name, refused)
 
 
 def _from_disk(

@@ -27,7 +27,8 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.base.fork import hold_over_fork
-from rushlight.ir.symint import Expr, Var, variables
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_walk import variables
 
 BASIC = frozenset(
     "const param index load local acc add sub mul neg abs div idiv irem fma sqrt floor ceil trunc "
@@ -168,9 +169,6 @@ def local(tile: Any, at: int | Expr) -> E:
 def acc(dtype: DType) -> E:
     """In the epilogue of a DotGrid: the finished sum of this output element."""
     return make("acc", (), dtype)
-
-
-_VALUE_VARS: weakref.WeakKeyDictionary[E, Var] = weakref.WeakKeyDictionary()
 
 
 def as_index(value: E, lo: int = 0, hi: int | Expr | None = None) -> int | Expr:

@@ -11,24 +11,30 @@ from rushlight.base.dtypes import bool_, float32, float64, int32, int64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
+from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
-from rushlight.tensors.functions_view import chunk, reshape
+from rushlight.tensors.functions_slices import chunk
+from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.indexing import check_index
+from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
-def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Callable:
+def _unary(
+    name: str, *defaults: tuple[str, Any], check: Callable[..., None] | None = None
+) -> Callable:
     """An activation of one record with number parameters; `inplace=True` writes the input."""
     names = [n for n, _ in defaults]
 
     def function(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        write = kwargs.pop("inplace", False)
+        write, out = kwargs.pop("inplace", False), kwargs.pop("out", None)
         if len(args) > len(names):
             write = args[len(names)]
             args = args[: len(names)]
@@ -37,7 +43,12 @@ def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Calla
         if wrong:
             raise TypeError(f"{name}() got an unexpected keyword argument '{wrong[0]}'")
         record: OpDef = getattr(ops, name)
-        result = apply(record, (input, *[given.get(n, default) for n, default in defaults]))
+        numbers = [given.get(n, default) for n, default in defaults]
+        if check is not None:
+            check(input, *numbers)
+        result = apply(record, (input, *numbers))
+        if out is not None:
+            return write_out(out, result)
         if write:
             check_inplace(input)
             return store(input, result)
@@ -48,19 +59,35 @@ def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Calla
     return function
 
 
+def _in_order(input: Tensor, low: float, high: float) -> None:
+    if low > high:
+        raise ValueError("min_val cannot be greater than max_val")
+
+
+def _not_negative(input: Tensor, lambd: float) -> None:
+    top = float(finfo(input._dtype).max) if input._dtype.kind == "float" else math.inf
+    if not 0 <= lambd <= top:
+        raise RuntimeError(
+            f"lambda must be in range [0, {top:.6g}] for input dtype "
+            f"{NAMES[input._dtype.name]}, but found {lambd:g}"
+        )
+
+
 relu, silu, mish, relu6 = (_unary(n) for n in ("relu", "silu", "mish", "relu6"))
 hardswish, hardsigmoid, selu = (_unary(n) for n in ("hardswish", "hardsigmoid", "selu"))
 elu, celu = _unary("elu", ("alpha", 1.0)), _unary("celu", ("alpha", 1.0))
 leaky_relu = _unary("leaky_relu", ("negative_slope", 0.01))
-hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0))
+hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_in_order)
 softplus = _unary("softplus", ("beta", 1.0), ("threshold", 20.0))
 threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0))
-hardshrink, softshrink = _unary("hardshrink", ("lambd", 0.5)), _unary("softshrink", ("lambd", 0.5))
+hardshrink = _unary("hardshrink", ("lambd", 0.5))
+softshrink = _unary("softshrink", ("lambd", 0.5), check=_not_negative)
 softsign, tanhshrink, logsigmoid = _unary("softsign"), _unary("tanhshrink"), _unary("log_sigmoid")
 
 
-def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    return apply(ops.gelu, (input, approximate))
+def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
+    result = apply(ops.gelu, (input, approximate))
+    return result if out is None else write_out(out, result)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -84,8 +111,19 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    if weight.dim() > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
+        )
     if weight.numel() == 1:
         weight = reshape(weight, ())
+    elif not input.dim():
+        raise RuntimeError("Not allow zero-dim input tensor.")
+    elif (have := input._shape[1] if input.dim() > 1 else 1) != weight.numel():
+        raise RuntimeError(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = "
+            f"{weight.numel()} and channel size = {have}."
+        )
     else:
         shape = [1] * input.dim()
         shape[1 if input.dim() > 1 else 0] = weight.numel()
@@ -172,7 +210,9 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    return _dropout(input, p, training, inplace, _channels(input, 3))
+    whole = p == 0.0 or not training
+    x = alias(input) if whole and input.dim() == 4 else input  # PyTorch's is a view then
+    return _dropout(x, p, training, inplace, _channels(input, 3))
 
 
 feature_dropout = dropout2d
@@ -181,13 +221,15 @@ feature_dropout = dropout2d
 # Linear maps -------------------------------------------------------------------------------
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
+) -> Tensor:
     """input @ weight.T + bias."""
     if input._dtype is not weight._dtype:
         if bias is None:
             raise RuntimeError(
                 "expected m1 and m2 to have the same dtype, but got: "
-                f"{_cpp_name(input._dtype)} != {_cpp_name(weight._dtype)}"
+                f"{cpp_name(input._dtype)} != {cpp_name(weight._dtype)}"
             )
         raise RuntimeError(
             f"self and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "
@@ -200,7 +242,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if bias is not None
         else "MmBackward0"
     )
-    return apply(ops.linear, (input, weight, bias), label=label)
+    result = apply(ops.linear, (input, weight, bias), label=label)
+    return result if out is None else write_out(out, result)
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -288,6 +331,16 @@ def batch_norm(
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     """Per-channel normalization; in training the running statistics are updated in place."""
+    channels = input._shape[1] if input.dim() > 1 else 0
+    named = zip(("running_mean", "running_var", "weight", "bias"),
+                (running_mean, running_var, weight, bias), strict=True)  # fmt: skip
+    for name, given in named:
+        if given is not None and given.numel() != channels:
+            raise RuntimeError(f"{name} should contain {channels} elements not {given.numel()}")
+    if not input.numel():
+        empty = input.clone()
+        return linked(linked(empty, weight), bias) if weight is not None and bias is not None else (
+            empty)  # fmt: skip
     if not training:
         args = (input, running_mean, running_var, weight, bias, float(eps))
         return apply(ops.batch_norm_inference, args, label="NativeBatchNormBackward0")
@@ -299,7 +352,7 @@ def batch_norm(
     result = apply(
         ops.batch_norm, (input, weight, bias, float(eps)), label="NativeBatchNormBackward0"
     )
-    if running_mean is not None:
+    if running_mean is not None and count:
         _update_statistics(input.detach(), running_mean, running_var, momentum, count)
     return result
 

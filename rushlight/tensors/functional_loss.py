@@ -6,7 +6,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functional_act import cosine_similarity, pairwise_distance
+from rushlight.tensors.functional_act import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.tensor import Tensor
@@ -148,10 +148,18 @@ def poisson_nll_loss(
     return _reduced(each, _reduction(reduction, size_average, reduce))
 
 
+def _check_variance(input: Tensor, target: Tensor, var: Tensor) -> None:
+    """A variance for each element, for each row, or for each line of the last dimension."""
+    fits = var._shape in (input._shape, input._shape[:-1], (*input._shape[:-1], 1))
+    if not fits and var.dim():
+        raise ValueError("var is of incorrect size")
+
+
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    _check_variance(input, target, var)
     var = clamp(var, min=eps)
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
     return _reduced(each + 0.9189385332046727 if full else each, _reduction(reduction))
@@ -178,9 +186,10 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    cos = cosine_similarity(input1, input2, -1)
-    each = (1 - cos).masked_fill(target == -1, 0.0)
-    each = each + clamp(cos - margin, min=0.0).masked_fill(target == 1, 0.0)
+    sizes = [(x * x).sum(-1) + 1e-12 for x in (input1, input2)]
+    cos = (input1 * input2).sum(-1) / apply(ops.sqrt, (sizes[0] * sizes[1],))
+    each = apply(ops.where, (target == 1, 1 - cos, 0.0))
+    each = each + apply(ops.where, (target == -1, clamp(cos - margin, min=0.0), 0.0))
     return _reduced(each, _reduction(reduction, size_average, reduce))
 
 
@@ -189,6 +198,8 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:

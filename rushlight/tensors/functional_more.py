@@ -120,6 +120,8 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     how = _reduction(reduction, size_average, reduce)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (-1,))
     classes = x._shape[1]
@@ -141,6 +143,11 @@ def multilabel_margin_loss(
     if input._shape != target._shape:
         raise RuntimeError(
             f"inconsistent target size: {list(target._shape)} for input of size: "
+            f"{list(input._shape)}"
+        )
+    if input.dim() > 2 or not all(input._shape[1 if input.dim() == 2 else 0 :]):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
             f"{list(input._shape)}"
         )
     how = _reduction(reduction, size_average, reduce)
@@ -204,26 +211,41 @@ def ctc_loss(
         found.append(alpha)
     ends = np.asarray(lengths[0]) - 1
     last = stack(found)[known(ends.astype(np.int64)), arange(batch)]
-    return _finish_ctc(last, lengths[1], reduction, zero_infinity, low, single)
+    losses = _ctc_losses(last, lengths[1], low)
+    lost = losses.detach() > -low / 2
+    within = known(np.arange(steps)[:, None] < np.asarray(lengths[0]))
+    losses = losses + _ctc_mass(probs, within)
+    losses = _where(lost, 0.0 if zero_infinity else math.inf, losses)
+    return _reduced_ctc(losses, lengths[1], reduction, single)
 
 
-def _finish_ctc(
-    last: Tensor, sizes: list[int], reduction: str, zero_infinity: bool, low: float, single: bool
-) -> Tensor:
+def _ctc_mass(probs: Tensor, within: Tensor) -> Tensor:
+    """Zero, with the gradient exp(log_probs): PyTorch's gradient is that of log_softmax's input.
+
+    Behind log_softmax it makes no difference, since the gradient then sums to zero.
+    """
+    mass = sum_(_where(unsqueeze(within, 2), apply(ops.exp, (probs,)), 0.0), (0, 2))
+    return mass - mass.detach()
+
+
+def _ctc_losses(last: Tensor, sizes: list[int], low: float) -> Tensor:
+    """Of each sequence, from its last alphas: it ends in its last label or the blank behind it."""
     stop = np.asarray(sizes, np.int64)
     a = apply(ops.gather, (last, 1, known(2 * stop[:, None])))
     b = apply(ops.gather, (last, 1, known(np.maximum(2 * stop - 1, 0)[:, None])))
     b = _where(known((stop > 0)[:, None]), b, low)
     best = apply(ops.maximum, (a, b)).detach()
     whole = best + apply(ops.log, (apply(ops.exp, (a - best,)) + apply(ops.exp, (b - best,)),))
-    loss = reshape(-whole, (-1,))
-    lost = loss.detach() > -low / 2
-    loss = _where(lost, 0.0 if zero_infinity else math.inf, loss)
+    return reshape(-whole, (-1,))
+
+
+def _reduced_ctc(losses: Tensor, sizes: list[int], reduction: str, single: bool) -> Tensor:
     if reduction == "mean":
-        return (loss / known(np.maximum(stop, 1).astype(loss._dtype.np))).mean()
+        counts = np.maximum(np.asarray(sizes), 1).astype(losses._dtype.np)
+        return (losses / known(counts)).mean()
     if reduction == "sum":
-        return loss.sum()
-    return reshape(loss, ()) if single else loss
+        return losses.sum()
+    return reshape(losses, ()) if single else losses
 
 
 def _numbers(value: Any) -> list[int]:
@@ -305,15 +327,7 @@ def _fractional(spatial: int) -> Callable:
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
         u = look(draws.detach()).astype(np.float64)
         u = np.broadcast_to(u.reshape(-1, u.shape[-2], spatial), (n, c, spatial))
-        flat: Any = 0
-        for axis in range(spatial):
-            # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
-            own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
-            starts = _starts(own, have[axis], sizes[axis], kernel[axis])
-            places = starts[..., :, None] + np.arange(kernel[axis])
-            shape = [n, c, *(1,) * (2 * spatial)]
-            shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
-            flat = flat * have[axis] + places.reshape(shape)
+        flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
         places = flat.reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, -1))
@@ -330,6 +344,23 @@ def _fractional(spatial: int) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Max pooling over windows whose places are drawn."
     return function
+
+
+def _window_places(
+    u: np.ndarray, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
+) -> np.ndarray:
+    """Flat places of all windows: (N, C, *sizes, *kernel)."""
+    n, c, spatial = u.shape
+    flat = np.zeros((), np.int64)
+    for axis in range(spatial):
+        # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
+        own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
+        starts = _starts(own, have[axis], sizes[axis], kernel[axis])
+        places = starts[..., :, None] + np.arange(kernel[axis])
+        shape = [n, c, *(1,) * (2 * spatial)]
+        shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
+        flat = flat * have[axis] + places.reshape(shape)
+    return flat
 
 
 def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:

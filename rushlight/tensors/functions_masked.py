@@ -7,7 +7,6 @@ where a slice has no element. A masked element gets no gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import Defaults, apply
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.tensor import Tensor
 
@@ -161,8 +160,10 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: D
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log of the sum of exponentials of what the mask keeps."""
     dims = tuple(range(input.dim())) if _all_dims(dim) is None else dim
-    x = _filled(reduce._cast(input, dtype), mask, -math.inf)
-    return reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    wide = input if input._dtype.kind == "float" else input.to(Defaults.dtype)
+    x = _filled(reduce._cast(wide, dtype), mask, -math.inf)
+    result = reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    return reduce._cast(result, dtype or input._dtype)
 
 
 def logaddexp(
@@ -233,10 +234,3 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
     x = reduce._cast(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
     return _filled(x, mask, 0) / size
-
-
-MASKED: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """sum prod amax amin argmax argmin cumsum cumprod mean var std logsumexp logaddexp
-    median norm softmax log_softmax softmin normalize""".split()
-}

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_
+from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply, result_type
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.forms import linked
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -77,9 +79,9 @@ def div(
     if rounding_mode is None:
         result = apply(ops.div, (input, other))
     elif rounding_mode == "floor":
-        result = apply(ops.floor_divide, (input, other))
+        result = _flat(apply(ops.floor_divide, (input, other)), input, other)
     elif rounding_mode == "trunc":
-        result = _trunc_divide(input, other)
+        result = _flat(_trunc_divide(input, other), input, other)
     else:
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
@@ -88,12 +90,26 @@ def div(
     return _finish(result, out)
 
 
+def _flat(result: Tensor, *sources: Any) -> Tensor:
+    """A step: its gradient is 0 to each source."""
+    if result._dtype.kind == "float" and not result.requires_grad:
+        for source in sources:
+            result = linked(result, source) if isinstance(source, Tensor) else result
+    return result
+
+
 def _trunc_divide(input: Any, other: Any) -> Tensor:
     dtype = result_type([input, other])
     if dtype.kind == "float":
         return apply(ops.trunc, (apply(ops.div, (input, other)),))
     rest = apply(ops.fmod, (input, other))
     return apply(ops.floor_divide, (apply(ops.sub, (input, rest)), other))
+
+
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The square; of truth values a whole number."""
+    x = input if input._dtype is not bool_ else input.to(int64)
+    return _finish(apply(ops.square, (x,)), out)
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
@@ -160,13 +176,27 @@ def nan_to_num(
     neginf: float | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     if input._dtype.kind != "float":
-        return input.clone()
+        return _finish(input.clone(), out)
     top = _largest(input._dtype)
     result = apply(ops.where, (apply(ops.isnan, (input,)), 0.0 if nan is None else nan, input))
     high = top if posinf is None else posinf
     result = apply(ops.where, (apply(ops.eq, (result, float("inf"))), high, result))
     low = -top if neginf is None else neginf
     return _finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
+
+
+def check_negatable(input: Tensor) -> None:
+    if input._dtype is bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-input."""
+    check_negatable(input)
+    return _finish(apply(ops.neg, (input,)), out)
 
 
 def _largest(dtype: DType) -> float:
@@ -191,7 +221,8 @@ def addcdiv(
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    x = input if eps is None else clamp(input, eps, 1 - eps)
+    x = input if input._dtype.kind == "float" else input.to(rules.Defaults.dtype)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
     return apply(ops.log, (x / (1 - x),))
 
 
@@ -214,11 +245,10 @@ ALIASES = {
     "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc",
     "special_expit": "sigmoid",
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """add sub mul div rsub pow float_power clamp clamp_min clamp_max where round
-    nan_to_num lerp addcmul addcdiv logit""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    add, sub, mul, div, square, rsub, pow, float_power, clamp, clamp_min, clamp_max, where, round,
+    nan_to_num, lerp, addcmul, addcdiv, logit, neg,
+)  # fmt: skip
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
 
 
@@ -231,6 +261,8 @@ def _in_place(function: Callable) -> Callable:
     return method
 
 
-for _name in """add sub mul div pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
-float_power""".split():
+for (
+    _name
+) in """add sub mul div square pow neg clamp_min clamp_max round nan_to_num lerp addcmul addcdiv
+logit float_power""".split():
     METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])

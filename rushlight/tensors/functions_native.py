@@ -127,6 +127,8 @@ def unsafe_masked_index_put_accumulate(
 
 def reflected_divide(self: Tensor, other: Any) -> Tensor:
     """other / self: Python 2's __rdiv__."""
+    if not isinstance(self, Tensor):
+        raise TypeError(f"descriptor '__rdiv__' requires a Tensor, not {type(self).__name__}")
     return apply(ops.div, (other, self))
 
 

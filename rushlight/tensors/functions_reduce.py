@@ -8,15 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, int64, uint8
-from rushlight.ir.opdef import OpDef, wrap_dim
-from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import tensor_of
+from rushlight.base.dtypes import DType, bool_, int64, uint8
+from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import OpDef
+from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import kthvalue, sort
-from rushlight.tensors.functions_view import flatten, narrow, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
+from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Max = result_class("max", ("values", "indices"))
@@ -48,9 +51,8 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     dim = _dims(dim)
-    return _finish(
-        apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim)), out
-    )
+    result = apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim))
+    return _finish(_cast(result, dtype), out)  # whole numbers are added in int64
 
 
 def nansum(
@@ -81,7 +83,8 @@ def mean(
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    result = apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    return _cast(result, dtype)
 
 
 def amax(
@@ -96,8 +99,13 @@ def amin(
     return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+    if out is None:
+        return found
+    return AMinMax(write_out(t, v, exact=True) for t, v in zip(out, found, strict=True))
 
 
 def _all(dim: Any) -> Any:
@@ -141,6 +149,11 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
         input: Tensor, dim: Any = None, keepdim: bool = False, *, other_: Any = None,
         out: Any = None, **named: Any,
     ) -> Any:  # fmt: skip
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                f"{type(input).__name__}"
+            )
         second = named.get("other", dim if isinstance(dim, Tensor) else None)
         if second is not None:
             return _finish(apply(other, (input, second)), out)
@@ -150,7 +163,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     "Specify the reduction dim with the 'dim' argument."
                 )
-            return whole(input)
+            return _finish(whole(input), out)
         if not input.dim():
             return pair((input.clone(), tensor_of(0)))
         dim = wrap_dim(dim, input.dim())
@@ -191,13 +204,20 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
     counts = sum(apply(ops.eq, (a, b)), dim + 1)
     best = apply(ops.eq, (counts, amax(counts, dim, True)))
-    top = math.inf if input._dtype.kind == "float" else 2 ** (8 * input._dtype.itemsize - 1) - 1
+    top = _top(input._dtype)
     values = amin(apply(ops.where, (best, input, top)), dim, True)
     same = apply(ops.eq, (input, values))
     size = input._shape[dim]
     turned = argmax(apply(ops.flip, (same.to(int64), (dim,))), dim, True)
     at = size - 1 - turned
     return Mode((values, at) if keepdim else (squeeze(values, dim), squeeze(at, dim)))
+
+
+def _top(dtype: DType) -> Any:
+    """The largest value."""
+    if dtype.kind in ("bool", "float"):
+        return True if dtype.kind == "bool" else math.inf
+    return 2 ** (8 * dtype.itemsize - (dtype.kind == "int")) - 1
 
 
 def _spread(record: OpDef, name: str) -> Callable:
@@ -317,9 +337,17 @@ def diff(
     parts = [p for p in (prepend, input, append) if p is not None]
     if len(parts) > 1:
         input = apply(ops.cat, (parts, dim))
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone() if len(parts) == 1 else input
+    step = ops.logical_xor if input._dtype is bool_ else ops.sub
     for _ in range(n):
         size = input._shape[dim]
-        input = narrow(input, dim, 1, size - 1) - narrow(input, dim, 0, size - 1)
+        if not size:
+            return input
+        after, before = narrow(input, dim, 1, size - 1), narrow(input, dim, 0, size - 1)
+        input = apply(step, (after, before))
     return input
 
 
@@ -368,7 +396,17 @@ def isclose(
 ) -> Tensor:
     if input._dtype is not other._dtype:
         raise RuntimeError(f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}")
-    return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    if input._dtype.kind == "float":
+        return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
+    same = apply(ops.eq, (input, other))
+    if not rtol and not atol:
+        return same
+    near = apply(ops.isclose, (_cast(input, Defaults.dtype), _cast(other, Defaults.dtype),
+                               float(rtol), float(atol), False))  # fmt: skip
+    return apply(ops.logical_or, (same, near))
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -377,12 +415,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return bool(all(apply(ops.eq, (input, other))).item())
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """sum nansum nanmean mean prod amax amin aminmax any all argmax argmin max min
-    median mode var std var_mean std_mean logsumexp count_nonzero norm dist cumsum cumprod
-    logcumsumexp cummax cummin diff quantile softmax log_softmax allclose isclose equal""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
+    median, mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, norm, dist, cumsum,
+    cumprod, logcumsumexp, cummax, cummin, diff, quantile, softmax, log_softmax, allclose, isclose,
+    equal,
+)  # fmt: skip
 METHODS = dict(FUNCTIONS)
 
 

@@ -14,7 +14,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.target import BufferSpec, Caps, HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.verify import verify_program
-from rushlight.ir.symint import Expr, evaluate
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate
 
 
 @dataclass(frozen=True, eq=False)

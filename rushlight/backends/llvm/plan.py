@@ -28,7 +28,8 @@ from rushlight.backends.llvm.scalars import ScalarSlots
 from rushlight.backends.llvm.sizes import compile_ints
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
 from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
-from rushlight.ir.symint import Expr, Var, mul, substitute
+from rushlight.ir.symint import Expr, Var, mul
+from rushlight.ir.symint_walk import substitute
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rushlight.base.dtypes import int64
 from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import _piece
-from rushlight.compiler.tile.build_rows import COLUMNS
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     AnyGrid,
@@ -19,6 +18,7 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.rows import COLUMNS
 from rushlight.compiler.tile.transform import Substitution, coefficient, index_exprs, merge_axes
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
