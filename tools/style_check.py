@@ -7,6 +7,7 @@ The rules, each one function below:
 * `file_length`      at most 400 lines; `LONG_FILES` names the exceptions, each with its reason
 * `function_length`  at most 40 lines without the docstring; `LONG_FUNCTIONS` may only shrink
 * `hidden_names`     no name is made by writing into globals(): a reader and a type checker see it
+* `private_names`    a `_name` is used in its own file only
 * `unused_names`     each top-level name is public, or used in the package, the tests or the tools
 """
 
@@ -148,6 +149,27 @@ def _in_getattr(source: Source, node: ast.AST) -> bool:
     return any(node in ast.walk(hook) for hook in hooks)
 
 
+def private_names(source: Source, modules: frozenset[str]) -> Iterator[Finding]:
+    """`from rushlight.a import _b`, and `a._b` where `a` is an imported file of the package.
+
+    _NormBase and the like are PyTorch's names of base classes: only `_[a-z]` counts.
+    """
+    aliases: dict[str, str] = {}
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)):
+            continue
+        for item in node.names:
+            if re.match("_[a-z]", item.name):
+                yield source.finding(node.lineno, f"{item.name} is private to {node.module}")
+            if f"{node.module}.{item.name}" in modules:
+                aliases[item.asname or item.name] = f"{node.module}.{item.name}"
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        if node.value.id in aliases and re.match("_[a-z]", node.attr):
+            yield source.finding(node.lineno, f"{node.attr} is private to {aliases[node.value.id]}")
+
+
 # ------------------------------------------------------------------------------------ unused names
 
 
@@ -206,6 +228,8 @@ def findings(root: Path) -> list[Finding]:
         for rule in (file_length, function_length, hidden_names)
         for finding in rule(source)
     ]
+    modules = frozenset(source.module for source in package)
+    found += [finding for source in package for finding in private_names(source, modules)]
     listed = root / PUBLIC_NAMES
     public = frozenset(listed.read_text(encoding="utf-8").split() if listed.exists() else ())
     return sorted([*found, *unused_names(package, readers, public)])

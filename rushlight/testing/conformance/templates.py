@@ -13,6 +13,7 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.dtypes import ALL_DTYPES, bfloat16, float16, float32, float64, int32, int64
 from rushlight.ir.node import Node, const_node
+from rushlight.ir.opdef import all_ops
 
 Build = Callable[[Any], list[Node]]
 
@@ -27,7 +28,7 @@ EDGES = [
 
 
 def unary(name: str, low: float, high: float, dtype: str = "float32") -> Build:
-    return lambda v: [ops.all_ops()[name](v.uniform(low, high, 7, 41, dtype=dtype))]
+    return lambda v: [all_ops()[name](v.uniform(low, high, 7, 41, dtype=dtype))]
 
 
 def edges(dtype: str) -> Build:
@@ -37,7 +38,7 @@ def edges(dtype: str) -> Build:
         x = v.of(np.array(EDGES, dtype))
         grid = np.array([(a, b) for a in EDGES for b in EDGES], dtype)
         y, z = v.of(grid[:, 0].copy()), v.of(grid[:, 1].copy())
-        roots = [ops.all_ops()[name](x) for name in MATH.split()]
+        roots = [all_ops()[name](x) for name in MATH.split()]
         pairs = (ops.pow_, ops.atan2, ops.div, ops.maximum, ops.minimum, ops.fmod)
         return roots + [op(y, z) for op in pairs]
 
