@@ -2,14 +2,15 @@
 
 `Mailbox(connection).send(value)` pickles; the memory of arrays and tensors stays outside of the
 pickle. What is more than a few pages is written to a file without a name (memfd where there is
-one), whose descriptor goes through the pipe once; the receiver says with its next message that the
-file may be written again. So a batch is copied once by each side into memory that is there already,
-a message in the pipe is always small (nobody waits for the other side to read), and a process that
-dies leaves no file behind.
+one), whose descriptor goes through the pipe once; the receiver copies, and says with its next
+message that the file may be written again. So a batch is copied once by each side, with memory
+that is there already in between; a message in the pipe is always small (nobody waits for the other
+side to read); and a process that dies leaves no file behind.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import mmap
 import os
@@ -19,6 +20,8 @@ import tempfile
 from multiprocessing import reduction
 from multiprocessing.connection import Connection
 from typing import Any
+
+import rushlight as torch
 
 INLINE_BYTES = 16 * 1024
 ALIGNMENT = 64
@@ -34,25 +37,23 @@ class Mailbox:
         self._written: dict[int, mmap.mmap] = {}  # files of this side, by number
         self._free: list[int] = []  # of those, the ones that nobody reads any more
         self._read: dict[int, mmap.mmap] = {}  # files of the other side
-        self._done: list[tuple[int, bool]] = []  # of those, read ones, and if they are kept
+        self._done: list[int] = []  # of those, the ones that were read
         self._dropped: list[int] = []  # files of this side that the other may forget
 
     def send(self, value: Any) -> None:
         """Send a picklable object; `receive` on the other side returns it."""
-        outside: list[pickle.PickleBuffer] = []
-        data = pickle.dumps(value, protocol=5, buffer_callback=outside.append)
-        parts = [memoryview(data), *(buffer.raw() for buffer in outside)]
+        parts, are_tensors = pickled(value)
         if not CAN_SEND_FILES or sum(part.nbytes for part in parts) <= INLINE_BYTES:
             self._send_header(None, [bytes(part) for part in parts])
             return
         spans, end = [], 0
-        for part in parts:
+        for part, is_tensor in zip(parts, are_tensors, strict=True):
             start = -(-end // ALIGNMENT) * ALIGNMENT
             end = start + part.nbytes
-            spans.append((start, end))
+            spans.append((start, end, is_tensor))
         number, handle = self._file_of(end)
         try:
-            for part, (start, stop) in zip(parts, spans, strict=True):
+            for part, (start, stop, _) in zip(parts, spans, strict=True):
                 self._written[number][start:stop] = part
             size = None if handle is None else len(self._written[number])
             self._send_header((number, size), spans)
@@ -88,11 +89,7 @@ class Mailbox:
         done, dropped, file, parts = pickle.loads(self.connection.recv_bytes())
         for number in dropped:
             self._read.pop(number).close()
-        for number, is_kept in done:
-            if is_kept:
-                self._written.pop(number).close()
-            else:
-                self._free.append(number)
+        self._free += done
         if file is None:
             data, *buffers = parts
             return pickle.loads(data, buffers=[bytearray(buffer) for buffer in buffers])
@@ -101,13 +98,18 @@ class Mailbox:
             handle = reduction.recv_handle(self.connection)
             self._read[number] = mmap.mmap(handle, size)
             os.close(handle)
-        memory = memoryview(self._read[number])
-        views = [memory[start:end] for start, end in parts]
-        value = pickle.loads(views[0], buffers=views[1:])
-        is_kept = not all(is_released(view) for view in (*views, memory))
-        if is_kept:  # an array lives in the file: it stays as it is as long as the array
-            del self._read[number]
-        self._done.append((number, is_kept))
+        with memoryview(self._read[number]) as memory:
+            views = [memory[start:end] for start, end, _ in parts]
+            # A tensor copies what it is made from; other objects may keep it.
+            buffers = [
+                view if is_tensor else bytearray(view)
+                for view, (_, _, is_tensor) in zip(views, parts, strict=True)
+            ]
+            value = pickle.loads(buffers[0], buffers=buffers[1:])
+            del buffers
+            for view in views:
+                view.release()
+        self._done.append(number)
         return value
 
     def close(self) -> None:
@@ -117,13 +119,30 @@ class Mailbox:
         self._written.clear()
 
 
-def is_released(view: memoryview) -> bool:
-    """Release a view; say if nothing else uses its memory."""
-    try:
-        view.release()
-    except BufferError:
-        return False
-    return True
+class Pickler(pickle.Pickler):
+    """Keeps the memory of arrays outside, and notes which of it belongs to tensors."""
+
+    def __init__(self, file: Any) -> None:
+        self.outside: list[pickle.PickleBuffer] = []
+        self.of_tensors: set[int] = set()
+        super().__init__(file, 5, buffer_callback=self.outside.append)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Pickle a tensor as it wants to be, and look at its memory."""
+        if not isinstance(obj, torch.Tensor):
+            return NotImplemented
+        reduced = obj.__reduce_ex__(5)
+        self.of_tensors.update(id(x) for x in reduced[1] if isinstance(x, pickle.PickleBuffer))
+        return reduced
+
+
+def pickled(value: Any) -> tuple[list[memoryview], list[bool]]:
+    """The pickle and the memory outside of it, and for each if it belongs to a tensor."""
+    file = io.BytesIO()
+    pickler = Pickler(file)
+    pickler.dump(value)
+    parts = [file.getbuffer(), *(buffer.raw() for buffer in pickler.outside)]
+    return parts, [True, *(id(buffer) in pickler.of_tensors for buffer in pickler.outside)]
 
 
 def nameless_file() -> int:
