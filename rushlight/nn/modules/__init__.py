@@ -131,7 +131,7 @@ from rushlight.nn.modules.pooling import (
 )
 from rushlight.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
 from rushlight.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from rushlight.nn.modules.sparse import Embedding
+from rushlight.nn.modules.sparse import Embedding, EmbeddingBag
 from rushlight.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -183,6 +183,7 @@ __all__ = [
     "Dropout3d",
     "ELU",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
