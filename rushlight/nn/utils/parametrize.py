@@ -53,7 +53,7 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor and the original tensors; calling it computes the tensor."""
+    """The parametrizations of one tensor and its originals; calling it computes the tensor."""
 
     def __init__(
         self, modules: Sequence[Module], original: Tensor | Parameter, unsafe: bool = False
@@ -134,9 +134,7 @@ class ParametrizationList(ModuleList):
                     "'right_inverse' must return a sequence of tensors of length "
                     f"{self.ntensors}. Got a sequence of length {len(values)}."
                 )
-            for place, (original, tensor) in enumerate(
-                zip(self._originals(), values, strict=True)
-            ):
+            for place, (original, tensor) in enumerate(zip(self._originals(), values, strict=True)):
                 check_original(original, tensor, "" if self.is_tensor else str(place))
                 original.data = tensor.detach().clone()
 
