@@ -54,6 +54,10 @@ class IndexOutOfRangeError(RushlightError, IndexError):
     seen: str = ""
 
 
+class LinAlgError(RushlightError, RuntimeError):
+    """A matrix that cannot be inverted, solved with or factorised (torch.linalg.LinAlgError)."""
+
+
 class NotSupportedError(RushlightError, NotImplementedError):
     """The call is right but a piece of it is not there; the message names the piece."""
 
