@@ -54,6 +54,10 @@ class OutOfMemoryError(RushlightError, RuntimeError):
         return (OutOfMemoryError, (self.asked, self.in_use, self.cached))
 
 
+class LinAlgError(RushlightError, RuntimeError):
+    """torch.linalg.LinAlgError: a matrix that cannot be factored, inverted or solved with."""
+
+
 class IndexOutOfRangeError(RushlightError, IndexError):
     """An index value, found while computing, lies outside the dimension it indexes.
 

@@ -21,6 +21,7 @@ from rushlight.ops import (  # noqa: F401
     fold,
     indexed,
     indexing,
+    ldl,
     linalg,
     lookup,
     loss,

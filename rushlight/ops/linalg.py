@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Call, OpDef, op
+from rushlight.base.dtypes import int32
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ops import lapack
 from rushlight.ops.binary import add, eq, mul, sub
 from rushlight.ops.build import iota_along, swap_last, zeros
 from rushlight.ops.diagonals import tril, triu
@@ -77,8 +79,8 @@ SQUARE_ERRORS = (
 inverse = _host(
     "inverse",
     "The inverse of each matrix.",
-    (Arg("x"),),
-    np.linalg.inv,
+    (Arg("x"), Attr("check", True)),
+    lapack.inverse,
     lambda g, out: (-matmul(t(out), matmul(g, t(out))),),
     torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
@@ -101,8 +103,8 @@ def solve_shape(call: Call) -> Shape:
 solve = _host(
     "solve",
     "x with a @ x = b.",
-    (Arg("a"), Arg("b")),
-    lambda a, b: np.linalg.solve(a, b),
+    (Arg("a"), Arg("b"), Attr("check", True)),
+    lapack.solve,
     solve_grad,
     shape=solve_shape,
     dtype=common_dtype,
@@ -129,11 +131,24 @@ def cholesky_grad(g: Any, out: Any) -> tuple:
 cholesky = _host(
     "cholesky",
     "The lower L with L @ L^T = x, for a symmetric positive x.",
-    (Arg("x"),),
-    lambda x: np.linalg.cholesky(x),
+    (Arg("x"), Attr("check", True)),
+    lapack.cholesky,
     cholesky_grad,
     torch=("torch.linalg.cholesky", "torch.cholesky"),
     samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
+    error_samples=SQUARE_ERRORS,
+)
+
+
+cholesky_info = _host(
+    "cholesky_info",
+    "The order of the first minor that is not positive; 0 where all are.",
+    (Arg("x"),),
+    lapack.bad_minor,
+    NotDifferentiable("the output is a whole number"),
+    shape=lambda call: call["x"].shape[:-2],
+    dtype=lambda call: int32,
+    samples=lambda rng: [Sample((symmetric(rng, 3, 3),)), Sample((-symmetric(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
 )
 
@@ -178,7 +193,7 @@ def svd_shape(call: Call) -> Shape:
 
 
 def svd_reference(x: np.ndarray, part: str) -> np.ndarray:
-    found = np.linalg.svd(x, full_matrices=False)
+    found = lapack.svd(x)
     return found[("u", "s", "vh").index(part)]
 
 

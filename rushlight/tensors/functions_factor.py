@@ -1,7 +1,7 @@
 """torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
 PyTorch's signatures, named results, and gradients by composition of records.
 
-Known imperfection: `ldl_factor` and complex eigenvalues (`eig`) are not there.
+Known imperfection: complex eigenvalues (`eig`) are not there.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import int32
+from rushlight.base.errors import LinAlgError
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
@@ -21,11 +22,10 @@ from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, tril, triu
-from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     _need_matrix,
     _need_square,
-    _no_info,
     _write,
     cholesky_solve,
 )
@@ -45,6 +45,8 @@ LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
 LuUnpack = result_class("lu_unpack", ("P", "L", "U"))
 CholeskyEx = result_class("linalg_cholesky_ex", ("L", "info"))
 Lstsq = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+LdlFactor = result_class("linalg_ldl_factor", ("LD", "pivots"))
+LdlFactorEx = result_class("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
 Geqrf = result_class("geqrf", ("a", "tau"))
 
 
@@ -65,8 +67,10 @@ def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = Non
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """cholesky, and 0 for each matrix that is positive."""
-    return _write(CholeskyEx((cholesky(input, upper=upper), _no_info(input))), out)
+    """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
+    low = apply(ops.cholesky, (input, bool(check_errors)))
+    info = apply(ops.cholesky_info, (input.detach(),))
+    return _write(CholeskyEx((matrix_transpose(low) if upper else low, info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -74,6 +78,40 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     _need_square("cholesky_inverse", L)
     one = expand(eye(L._shape[-1], dtype=L._dtype), L._shape)
     return cholesky_solve(one, L, upper, out=out)
+
+
+# LDL ---------------------------------------------------------------------------------------
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:  # noqa: N803
+    """L and D in one matrix, and the pivots of Bunch and Kaufman. The lower triangle counts."""
+    _need_square("ldl_factor", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots"))
+    return _write(LdlFactor(parts), out)
+
+
+def ldl_factor_ex(
+    A: Tensor,
+    *,
+    hermitian: bool = False,
+    check_errors: bool = False,
+    out: Any = None,  # noqa: N803
+) -> Any:
+    """ldl_factor, and the first zero on the diagonal of D (0: none)."""
+    _need_square("ldl_factor_ex", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots", "info"))
+    if check_errors and look(parts[2]).any():
+        raise LinAlgError(f"linalg.ldl_factor_ex: D of matrix {np.argmax(look(parts[2]))} has a 0")
+    return _write(LdlFactorEx(parts), out)
+
+
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,  # noqa: N803
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """X with A X = B, from ldl_factor of A."""
+    _need_square("ldl_solve", LD)
+    return _finish(apply(ops.ldl_solve, (LD.detach(), pivots, B.detach())), out)
 
 
 # LU ----------------------------------------------------------------------------------------
@@ -109,11 +147,10 @@ def lu_factor_ex(
 ) -> Any:
     """lu_factor, and the first zero pivot of each matrix (0: none)."""
     packed, pivots = lu_factor(A, pivot=pivot)
-    zero = look(diagonal(packed.detach(), 0, -2, -1)) == 0
-    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else np.zeros(
-        zero.shape[:-1]
-    )  # fmt: skip
-    return _write(LuFactorEx((packed, pivots, known(np.asarray(info, np.int32)))), out)
+    info = apply(ops.lu, (A.detach(), "info", bool(pivot)))
+    if check_errors and look(info).any():
+        raise LinAlgError("torch.linalg.lu_factor_ex: U has a 0 on its diagonal")
+    return _write(LuFactorEx((packed, pivots, info)), out)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: N803
@@ -274,7 +311,8 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 
 LINALG: dict[str, Callable] = by_name(
-    cholesky, cholesky_ex, lu, lu_factor, lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+    cholesky, cholesky_ex, ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor,
+    lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {
     **by_name(cholesky_inverse, geqrf),
