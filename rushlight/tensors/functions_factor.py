@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.autograd.mode import STATE
 from rushlight.base.dtypes import int32
 from rushlight.base.errors import LinAlgError
 from rushlight.ops.factor import permutation
@@ -263,7 +264,13 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
     """Eigenvalues (rising) and eigenvectors of symmetric matrices."""
     _need_square("eigh", A)
     x = _triangle_of(A, UPLO)
-    return _write(Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out)
+    values = apply(ops.eigh, (x, _values_for(x, "values")))
+    return _write(Eigh((values, apply(ops.eigh, (x, "vectors")))), out)
+
+
+def _values_for(x: Tensor, plain: str) -> str:
+    """With vectors and a gradient: the values that none repeats (see ops/linalg.py)."""
+    return "apart" if STATE.grad and x.requires_grad else plain
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -281,7 +288,7 @@ def svd(
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = A. Gradients reach the first min(m, n) vectors only."""
     _need_matrix("svd", A)
-    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", "s", "vh"))
+    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", _values_for(A, "s"), "vh"))
     m, n = A._shape[-2:]
     if full_matrices and m != n:
         k = min(m, n)
