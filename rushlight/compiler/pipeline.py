@@ -7,13 +7,13 @@ CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
-from rushlight.compiler.fuse.group import group_points
+from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
 from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.decompose import decompose
@@ -49,18 +49,16 @@ def _decompose(state: Compilation) -> Compilation:
     return replace(state, roots=decompose(state.roots, came_from, state.trace), came_from=came_from)
 
 
-def _transpose_dots(state: Compilation) -> Compilation:
-    came_from: dict[Node, Node] = {}
-    roots = transpose_dots(state.roots, came_from, state.trace)
-    traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Compilation]:
+    """The pass that a function (roots, came_from, trace) -> roots makes."""
 
+    def run(state: Compilation) -> Compilation:
+        came_from: dict[Node, Node] = {}
+        roots = rewrite(state.roots, came_from, state.trace)
+        traced = {new: state.recorded(old) for new, old in came_from.items()}
+        return replace(state, roots=roots, came_from=traced | state.came_from)
 
-def _unroll_reductions(state: Compilation) -> Compilation:
-    came_from: dict[Node, Node] = {}
-    roots = unroll_reductions(state.roots, came_from, state.trace)
-    traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+    return run
 
 
 def _separate_roots(state: Compilation) -> Compilation:
@@ -164,9 +162,9 @@ PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
     # a product that is read transposed is computed transposed
-    Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
+    Pass("transpose_dots", _rewriting(transpose_dots), "graph", verify=_verify_graph),
     # a reduction of a few elements is written out
-    Pass("unroll_reductions", _unroll_reductions, "graph", verify=_verify_graph),
+    Pass("unroll_reductions", _rewriting(unroll_reductions), "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
     # indices are checked before memory that holds a value is overwritten

@@ -205,17 +205,21 @@ def _take_over(
     for number, step in enumerate(steps):
         if region_of[number] <= last_check or not _may_take(step):
             continue
-        for result in (n for n in step.nodes if n is not None and table.number[n] in results):
+        wanted = [n for n in step.nodes if n is not None and table.number[n] in results]
+        for result in wanted:
             if table.number[result] in taken:
                 continue
-            for source in step.nodes:
-                if source not in donated or table.number[source] in taken.values():
-                    continue
-                if not _fits_in_place(step, source, result):
-                    continue
-                if _is_last_reader(number, table.number[source], reads, region_of):
-                    taken[table.number[result]] = table.number[source]
-                    break
+            free = (
+                table.number[source]
+                for source in step.nodes
+                if source in donated
+                and table.number[source] not in taken.values()
+                and _fits_in_place(step, source, result)
+                and _is_last_reader(number, table.number[source], reads, region_of)
+            )
+            source = next(free, None)
+            if source is not None:
+                taken[table.number[result]] = source
     return taken
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rushlight.base.config import config
+from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
@@ -58,6 +59,7 @@ def build_kernels(
 
     `how` gets a word per program: "built", "disk" or "cached" (in memory).
     """
+    refuse_early(programs, backend, caps)
     key_of = {p: full_key(structural_key(p), backend, caps) for p in dict.fromkeys(programs)}
     keys = [key_of[program] for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
@@ -81,6 +83,16 @@ def build_kernels(
     if how is not None:
         how += [came.get(key, "cached") for key in keys]
     return built
+
+
+def refuse_early(programs: Sequence[Program], backend: Backend, caps: Caps) -> None:
+    """RefusedError with the reasons of all programs, before the first one is built."""
+    if backend.refuse is None:
+        return
+    why = {program.name: tuple(backend.refuse(program, caps)) for program in programs}
+    refused = {name: reasons for name, reasons in why.items() if reasons}
+    if refused:
+        raise RefusedError(backend.name, refused)
 
 
 def _from_disk(

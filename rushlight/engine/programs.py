@@ -8,19 +8,22 @@ values share a variable); static and symbolic programs give equal bits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
-from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
+from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import LoadedPlan, Missing, Plan
+from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Plan
+from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
-from rushlight.engine.kernels import build_kernels
+from rushlight.engine.kernels import build_kernels, refuse_early
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
 from rushlight.engine.template import Template, make_template
@@ -144,25 +147,47 @@ class ProgramCache:
         site_text: Callable[[Node], str],
     ) -> Program:
         backend = find_backend(backend_name)
-        caps = backend.find()
-        if isinstance(caps, Missing):
-            raise RuntimeError(f"backend {backend_name} is not available: {caps.reason}")
-        graph = _symbolic_graph(recording, template, donated, site_text)
+        caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
         how: list[str] = []
-        plan = compile_graph(
-            graph,
-            lambda programs: build_kernels(programs, backend, caps, how),
-            trace,
-            verify=config.check >= 1,
-            first=self.kernels,
-        )
+        program = compile_recording(
+            recording, template, donated, backend, caps, site_text,
+            lambda programs: build_kernels(programs, backend, caps, how), trace, self.kernels,
+        )  # fmt: skip
         built = iter(how)
-        infos = plan.meta["kernels"]
-        plan.meta["how"] = ["host" if info.program is None else next(built) for info in infos]
+        infos = program.plan.meta["kernels"]
+        program.plan.meta["how"] = [
+            "host" if info.program is None else next(built) for info in infos
+        ]
         self.compiled += 1
         self.kernels += len(infos)
-        return Program(template, plan, backend.load(plan, caps), backend_name)
+        return program
+
+
+def compile_recording(
+    recording: Recording,
+    template: Template,
+    donated: frozenset[int],
+    backend: Backend,
+    caps: Caps,
+    site_text: Callable[[Node], str],
+    build: Builder | None = None,
+    trace: Trace = SILENT,
+    first: int = 0,
+) -> Program:
+    """The program of a recording, compiled now. `build`: the backend's own, if None."""
+    graph = _symbolic_graph(recording, template, donated, site_text)
+    if build is None:
+        build = partial(_build_unkept, backend, caps)
+    plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=first)
+    return Program(template, plan, backend.load(plan, caps), backend.name)
+
+
+def _build_unkept(
+    backend: Backend, caps: Caps, programs: Sequence[TileProgram]
+) -> list[Executable]:
+    refuse_early(programs, backend, caps)
+    return backend.build(programs, caps)
 
 
 def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:

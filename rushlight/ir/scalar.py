@@ -171,9 +171,6 @@ def acc(dtype: DType) -> E:
     return make("acc", (), dtype)
 
 
-_VALUE_VARS: weakref.WeakKeyDictionary[E, Var] = weakref.WeakKeyDictionary()
-
-
 def as_index(value: E, lo: int = 0, hi: int | Expr | None = None) -> int | Expr:
     """An integer value as an index expression: a "value" Var whose payload is the expression."""
     if value.op == "index":

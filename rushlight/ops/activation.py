@@ -306,22 +306,6 @@ square = composite(
 )
 
 
-def prelu_grad(g: Any, x: Any, weight: Any, meta: Meta) -> tuple:
-    positive = gt(x, 0.0)
-    return where(positive, g, g * weight), where(positive, 0.0, g * x)
-
-
-prelu_weighted = composite(
-    "prelu_weighted",
-    "x above 0, weight * x below; the weight broadcasts (the public prelu reshapes it).",
-    (Arg("x"), Arg("weight")),
-    lambda x, weight: where(gt(x, 0.0), x, x * weight),
-    lambda x, weight: np.where(x > 0, x, x * weight),
-    prelu_grad,
-    samples=samples.binary(),
-)
-
-
 def glu_decompose(input: Any, dim: int = -1) -> Any:  # noqa: A002
     half = floordiv(input.shape[dim], 2)
     gate = slice_dim(input, input.shape, dim, half, half)

@@ -14,7 +14,7 @@ import numpy as np
 from rushlight.base.dtypes import DType, int32
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable
 from rushlight.ops.factor import factor_shape
-from rushlight.ops.linalg import SQUARE_ERRORS, _host, symmetric
+from rushlight.ops.linalg import SQUARE_ERRORS, host_op, symmetric
 from rushlight.ops.rules import Shape, float_dtype, operand_dtype
 from rushlight.ops.samples import Sample, array
 
@@ -98,7 +98,7 @@ def ldl_dtype(call: Call) -> DType:
     return float_dtype(call) if call["part"] == "ld" else int32
 
 
-ldl = _host(
+ldl = host_op(
     "ldl",
     "A part of the L D L^T of a symmetric matrix: both factors `ld`, the `pivots`, or `info`.",
     (Arg("x"), Attr("part", "ld")),
@@ -148,7 +148,7 @@ def _ldl_samples(rng: Any) -> list[Sample]:
     return [Sample((packed, pivots, array(rng, 4, 2)))]
 
 
-ldl_solve = _host(
+ldl_solve = host_op(
     "ldl_solve",
     "x with a @ x = b, from the factors and pivots of a.",
     (Arg("factor"), Arg("pivots"), Arg("b")),

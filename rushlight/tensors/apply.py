@@ -142,7 +142,8 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
-            _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            number_of(arg, dtype, operands)
+            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
             else arg._value() if dtype is None or arg._dtype is dtype
             else ops.cast.node(arg._value(), dtype)
             for arg in operands
@@ -190,7 +191,7 @@ def _nodes_apart(
     src = []
     for arg, name in zip(operands, owners, strict=False):
         if not isinstance(arg, Tensor):
-            src.append(_number(arg, dtype, operands))
+            src.append(number_of(arg, dtype, operands))
         elif name in NOT_PROMOTED or dtype is None or arg._dtype is dtype:
             src.append(arg._value())
         else:
@@ -232,7 +233,7 @@ def _value(arg: Any) -> Node:
     return scalar_node(arg, kind)
 
 
-def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
+def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
     if isinstance(arg, Node):
         return arg
     if dtype is None:

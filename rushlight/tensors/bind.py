@@ -20,7 +20,6 @@ from rushlight.tensors.operands import NEVER, check_operands, number_rule
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.tracked import Tracked
 
-FIRST = ("x", "a", "input", "tensors")
 OWN_NAMES = {  # record -> {public name: record's name}, where it is not input/other
     "pow": {"exponent": "y"},
     "clamp": {},
@@ -103,21 +102,18 @@ def _named(function: Callable, name: str, doc: str) -> Callable:
     return function
 
 
-def bind_records() -> tuple[dict[str, Callable], dict[str, Callable]]:
-    """Put methods on Tensor; give the functions of `torch` and of `torch.nn.functional`."""
+def bind_records() -> dict[str, Callable]:
+    """Put methods on Tensor; give the functions of `torch`."""
     public: dict[str, Callable] = {}
-    functional: dict[str, Callable] = {}
     for record in all_ops().values():
         for path in record.torch:
             space, _, name = path.rpartition(".")
             if space == "torch":
                 public[name] = make_function(record, name)
-            elif space == "nn.functional":
-                functional[name] = make_function(record, name)
             elif space == "Tensor":
                 make = make_inplace if name.endswith("_") else make_method
                 setattr(Tensor, name, make(record, name))
-    return public, functional
+    return public
 
 
 # Operators ---------------------------------------------------------------------------------

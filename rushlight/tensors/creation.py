@@ -68,18 +68,18 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 
 def zeros(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options, "zeros")
+    shape = wanted_size(size, options, "zeros")
     return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
 def ones(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(filled(shape, const_node(1, dtype or _out_dtype(options))), **options)
 
 
 def empty(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
     """Zeros: memory is never shown uninitialized."""
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
@@ -88,7 +88,7 @@ def _out_dtype(options: dict) -> DType:
     return Defaults.dtype if out is None else out._dtype
 
 
-def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
+def wanted_size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
     if not size and "size" in options:
         size = (options.pop("size"),)
     shape = parse_size(size)
@@ -105,7 +105,7 @@ def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any) -> Tensor:
     if dtype is None:
         dtype = result_type([fill_value])
-    return made(filled(_size((size,), options), number_node(fill_value, dtype)), **options)
+    return made(filled(wanted_size((size,), options), number_node(fill_value, dtype)), **options)
 
 
 def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:

@@ -13,10 +13,10 @@ from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functional_image import (
-    _times,
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
+    per_dim,
 )
 from rushlight.tensors.functions_view import reshape
 from rushlight.tensors.tensor import Tensor
@@ -69,7 +69,7 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tup
         raise ValueError("only one of size or scale_factor should be defined" if size is not None
                          else "either size or scale_factor should be defined")  # fmt: skip
     if size is not None:
-        return _times(size, spatial), (None,) * spatial
+        return per_dim(size, spatial), (None,) * spatial
     scales = scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
     sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
     return sizes, (None,) * spatial if recompute else tuple(scales)

@@ -18,8 +18,9 @@ from rushlight.tensors.convert import clone, copy_, fill_, resize_, zero_
 from rushlight.tensors.creation import empty, full
 from rushlight.tensors.forms import linked
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functional_image import pad
-from rushlight.tensors.functions_shape import as_strided, cat, diag_embed, stack
+from rushlight.tensors.functional_pad import pad
+from rushlight.tensors.functions_diagonal import diag_embed
+from rushlight.tensors.functions_shape import as_strided, cat, stack
 from rushlight.tensors.functions_slices import chunk, split, split_with_sizes, tensor_split
 from rushlight.tensors.functions_view import alias, permute, reshape
 from rushlight.tensors.inplace import write_out

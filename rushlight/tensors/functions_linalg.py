@@ -10,12 +10,12 @@ from rushlight import ops
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
-from rushlight.tensors.forms import linked
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.forms import in_place_form, linked
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -32,7 +32,7 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]:
         _same_dtype(input, other)  # PyTorch looks at the shapes first
-    return _finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
@@ -194,7 +194,7 @@ def cross(input: Tensor, other: Tensor, dim: int = -1, *, out: Tensor | None = N
     b = [other.select(dim, i) for i in range(3)]
     parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
     at = dim if dim >= 0 else dim + max(input.dim(), other.dim())
-    return _finish(apply(ops.cat, ([unsqueeze(p, at) for p in parts], at)), out)
+    return finish(apply(ops.cat, ([unsqueeze(p, at) for p in parts], at)), out)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
@@ -345,7 +345,7 @@ def inverse(input: Tensor) -> Tensor:
 
 
 def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    return _finish(apply(ops.det, (input,)), out)
+    return finish(apply(ops.det, (input,)), out)
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
@@ -361,20 +361,20 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         )
     if n == 0:
         one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
-        return _finish(linked(one.clone(), input), out)
+        return finish(linked(one.clone(), input), out)
     base, result = inverse(input) if n < 0 else input, None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":
             result = base if result is None else matmul(result, base)
         base = matmul(base, base)
     assert result is not None
-    return _finish(result if result is not input else input.clone(), out)
+    return finish(result if result is not input else input.clone(), out)
 
 
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, inverse, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power,
     ),
     "vdot": dot,
 }  # fmt: skip
@@ -395,13 +395,5 @@ LINALG: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
-    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+    METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -13,7 +13,7 @@ import numpy as np
 from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty
-from rushlight.tensors.functional_act import batch_norm, group_norm, layer_norm
+from rushlight.tensors.functional_norm import batch_norm, group_norm, layer_norm
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_view import expand, reshape

@@ -12,19 +12,18 @@ from rushlight.base.dtypes import DType, bool_, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_select import kthvalue, sort
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
+from rushlight.tensors.inplace import NAMES, write_out
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Max = result_class("max", ("values", "indices"))
 Min = result_class("min", ("values", "indices"))
-Median = result_class("median", ("values", "indices"))
 Mode = result_class("mode", ("values", "indices"))
 CumMax = result_class("cummax", ("values", "indices"))
 CumMin = result_class("cummin", ("values", "indices"))
@@ -38,7 +37,7 @@ def _dims(dim: Any) -> Any:
     return tuple(dim) or None
 
 
-def _cast(input: Tensor, dtype: DType | None) -> Tensor:
+def cast_to(input: Tensor, dtype: DType | None) -> Tensor:
     return input if dtype is None or dtype is input._dtype else apply(ops.cast, (input, dtype))
 
 
@@ -51,8 +50,8 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     dim = _dims(dim)
-    result = apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim))
-    return _finish(_cast(result, dtype), out)  # whole numbers are added in int64
+    result = apply(ops.sum_, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim))
+    return finish(cast_to(result, dtype), out)  # whole numbers are added in int64
 
 
 def nansum(
@@ -71,32 +70,32 @@ def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    input, dim = _cast(input, dtype), _dims(dim)
+    input, dim = cast_to(input, dtype), _dims(dim)
     if input._dtype.kind != "float":
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {NAMES[input._dtype.name]}"
         )
-    return _finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
+    return finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
 
 
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    result = apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
-    return _cast(result, dtype)
+    result = apply(ops.prod, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    return cast_to(result, dtype)
 
 
 def amax(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
 
 
 def amin(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
 def aminmax(
@@ -115,13 +114,13 @@ def _all(dim: Any) -> Any:
 def any(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def all(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def _like_byte(result: Tensor, input: Tensor) -> Tensor:
@@ -156,14 +155,14 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
             )
         second = named.get("other", dim if isinstance(dim, Tensor) else None)
         if second is not None:
-            return _finish(apply(other, (input, second)), out)
+            return finish(apply(other, (input, second)), out)
         if dim is None:
             if not input.numel():
                 raise RuntimeError(
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     "Specify the reduction dim with the 'dim' argument."
                 )
-            return _finish(whole(input), out)
+            return finish(whole(input), out)
         if not input.dim():
             return pair((input.clone(), tensor_of(0)))
         dim = wrap_dim(dim, input.dim())
@@ -185,15 +184,6 @@ max = _extreme(lambda x: apply(ops.amax, (x, None, False), label="MaxBackward1")
                ops.maximum, "max")  # fmt: skip
 min = _extreme(lambda x: apply(ops.amin, (x, None, False), label="MinBackward1"), ops.argmin, Min,
                ops.minimum, "min")  # fmt: skip
-
-
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two middle elements."""
-    if dim is None:
-        flat = reshape(input, (-1,))
-        return kthvalue(flat, (flat.numel() + 1) // 2, 0)[0]
-    size = input._shape[wrap_dim(dim, input.dim())] if input.dim() else 1
-    return Median(kthvalue(input, (size + 1) // 2, dim, keepdim))
 
 
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
@@ -235,7 +225,7 @@ def _spread(record: OpDef, name: str) -> Callable:
                 if name == "std"
                 else "std and var only support floating point and complex dtypes"
             )
-        return _finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
+        return finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
 
     function.__name__ = name
     return function
@@ -279,14 +269,14 @@ def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    x = _cast(x, dtype)
+    x = cast_to(x, dtype)
     if x._dtype.kind != "float":
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
         )
     label = "LinalgVectorNormBackward0"
-    return _finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
+    return finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -302,7 +292,7 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
-        return _finish(apply(getattr(ops, name), (_cast(input, dtype), dim)), out)
+        return finish(apply(getattr(ops, name), (cast_to(input, dtype), dim)), out)
 
     function.__name__ = name
     return function
@@ -351,38 +341,14 @@ def diff(
     return input
 
 
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
-    interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
-    if interpolation != "linear":
-        raise NotImplementedError(f"quantile: interpolation={interpolation!r} is not supported")
-    flat = reshape(input, (-1,)) if dim is None else input
-    axis = 0 if dim is None else wrap_dim(dim, input.dim())
-    ordered = sort(flat, axis)[0].transpose(axis, -1)
-    q = q if isinstance(q, Tensor) else tensor_of(q, input._dtype)
-    place = q * (flat._shape[axis] - 1)
-    low = apply(ops.floor, (place,))
-    below = ordered[..., low.to(int64)]
-    above = ordered[..., apply(ops.ceil, (place,)).to(int64)]
-    result = below + (above - below) * (place - low)
-    if q.dim():
-        result = result.movedim(-1, 0)
-    if keepdim:
-        result = unsqueeze(result, axis + q.dim()) if dim is not None else reshape(
-            result, (*q._shape, *(1,) * input.dim())
-        )  # fmt: skip
-    return result
-
-
 def softmax(input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3) -> Tensor:
-    return apply(ops.softmax, (_cast(input, dtype), dim))
+    return apply(ops.softmax, (cast_to(input, dtype), dim))
 
 
 def log_softmax(
     input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3
 ) -> Tensor:
-    return apply(ops.log_softmax, (_cast(input, dtype), dim))
+    return apply(ops.log_softmax, (cast_to(input, dtype), dim))
 
 
 def allclose(
@@ -404,7 +370,7 @@ def isclose(
     same = apply(ops.eq, (input, other))
     if not rtol and not atol:
         return same
-    near = apply(ops.isclose, (_cast(input, Defaults.dtype), _cast(other, Defaults.dtype),
+    near = apply(ops.isclose, (cast_to(input, Defaults.dtype), cast_to(other, Defaults.dtype),
                                float(rtol), float(atol), False))  # fmt: skip
     return apply(ops.logical_or, (same, near))
 
@@ -417,19 +383,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
-    median, mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, norm, dist, cumsum,
-    cumprod, logcumsumexp, cummax, cummin, diff, quantile, softmax, log_softmax, allclose, isclose,
+    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, dist, cumsum,
+    cumprod, logcumsumexp, cummax, cummin, diff, softmax, log_softmax, allclose, isclose,
     equal,
 )  # fmt: skip
 METHODS = dict(FUNCTIONS)
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
-METHODS["cumsum_"], METHODS["cumprod_"] = _in_place(cumsum), _in_place(cumprod)
+METHODS["cumsum_"], METHODS["cumprod_"] = in_place_form(cumsum), in_place_form(cumprod)

@@ -1,4 +1,4 @@
-"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, unique, ...
+"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, ...
 
 Results whose shape depends on values (nonzero, masked_select, unique) are computed at once.
 """
@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, dtype_of_numpy, float32, float64, int32, int64
+from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange
-from rushlight.tensors.forms import linked
+from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
@@ -347,96 +346,12 @@ def bucketize(
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-# Values decide the shape -------------------------------------------------------------------
-
-
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    values = look(input)
-    found = np.unique(values, return_inverse=True, return_counts=True, axis=dim)
-    inverse = found[1].reshape(values.shape if dim is None else -1)
-    results = [known(found[0])]
-    if return_inverse:
-        results.append(known(inverse.astype(np.int64)))
-    if return_counts:
-        results.append(known(found[2].astype(np.int64)))
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    values = look(input) if dim is not None else look(input).reshape(-1)
-    axis = dim or 0
-    moved = np.moveaxis(values, axis, 0)
-    fresh = np.ones(len(moved), bool)
-    if len(moved) > 1:
-        fresh[1:] = (moved[1:] != moved[:-1]).reshape(len(moved) - 1, -1).any(1)
-    starts = np.flatnonzero(fresh)
-    results = [known(np.moveaxis(moved[fresh], 0, axis))]
-    if return_inverse:
-        inverse = np.cumsum(fresh) - 1
-        results.append(known(inverse.reshape(input._shape if dim is None else -1).astype(np.int64)))
-    if return_counts:
-        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64)))
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
-    if repeats is None:
-        counts = look(input)
-        return known(np.repeat(np.arange(len(counts)), counts))
-    if dim is None:
-        input, dim = reshape(input, (-1,)), 0
-    dim = wrap_dim(dim, input.dim())
-    if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
-    if isinstance(repeats, int):
-        wide = expand(unsqueeze(input, dim + 1),
-                      (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
-        shape = list(input._shape)
-        shape[dim] *= repeats
-        return apply(ops.reshape, (wide, tuple(shape)))
-    counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if len(counts) != input._shape[dim]:
-        raise RuntimeError("repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
-                           f"{input._shape[dim]}")  # fmt: skip
-    return index_select(input, dim, known(np.repeat(np.arange(len(counts)), counts)))
-
-
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    values = look(input)
-    if values.ndim != 1 or (values.size and values.min() < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    size = max(int(values.max()) + 1 if values.size else 0, minlength)
-    if weights is not None and weights._dtype is not float32:
-        weights = weights.to(float64)
-    dtype = int64 if weights is None else weights._dtype
-    base = new_tensor(ops.expand.node(ops.cast.node(arange(1)._value(), dtype), (size,)))
-    src = weights if weights is not None else expand(tensor_of(1), input._shape)
-    return index_add_(base, 0, input, src)
-
-
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    values = look(input).reshape(-1)
-    if min == max:
-        min, max = float(values.min()), float(values.max())
-    counts, _ = np.histogram(values, bins, (min, max))
-    return known(counts.astype(input._dtype.np))
-
-
 _IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         nonzero, argwhere, masked_select, gather, scatter, scatter_add, scatter_reduce,
         index_select, take, take_along_dim, masked_fill, masked_scatter, sort, argsort, msort,
-        topk, kthvalue, unique, unique_consecutive, repeat_interleave, bincount, histc,
+        topk, kthvalue,
     ),
     **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
 }  # fmt: skip
@@ -448,13 +363,5 @@ METHODS: dict[str, Callable] = {
 FUNCTIONS.update(searchsorted=searchsorted, bucketize=bucketize)
 
 
-def _store_form(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
 for _function in (scatter, scatter_add, scatter_reduce):
-    METHODS[f"{_function.__name__}_"] = _store_form(_function)
+    METHODS[f"{_function.__name__}_"] = in_place_form(_function)

@@ -6,20 +6,28 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
-from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_slices import diagonal, narrow
-from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
+from rushlight.tensors.forms import in_place_form
+from rushlight.tensors.functions_diagonal import (
+    diag,
+    diag_embed,
+    diagonal_scatter,
+    fill_diagonal_,
+    tril,
+    tril_indices,
+    triu,
+    triu_indices,
+)
+from rushlight.tensors.functions_math import finish
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
-from rushlight.tensors.inplace import check_apart, check_inplace, store
+from rushlight.tensors.inplace import check_apart
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view
@@ -60,7 +68,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     # A 1-d tensor of no elements may stand beside tensors of any shape.
     kept = [t for t in items if t._shape != (0,)]
     items = kept or items[:1]
-    return _finish(apply(ops.cat, (items, dim)), out)
+    return finish(apply(ops.cat, (items, dim)), out)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -73,7 +81,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"and {list(item._shape)} at entry {position}"
             )
     at = wrap_dim(dim, len(first) + 1)
-    return _finish(
+    return finish(
         apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out
     )
 
@@ -197,36 +205,6 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return turns[k % 4](input)
 
 
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    return apply(ops.tril, (input, diagonal))
-
-
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    return apply(ops.triu, (input, diagonal))
-
-
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
-def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    return _triangle_places(np.tri(row, col, offset, bool), options)
-
-
-def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    return _triangle_places(~np.tri(row, col, offset - 1, bool), options)
-
-
-def _triangle_places(inside: np.ndarray, options: dict[str, Any]) -> Tensor:
-    """The rows, then the columns, of what is inside."""
-    places = tensor_of(np.argwhere(inside).T.astype(np.int64))
-    return places.to(options.get("dtype") or int64)
-
-
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The coordinates of flat positions in a shape.
 
@@ -245,37 +223,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(places))
 
 
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    if input.dim() == 1:
-        return diag_embed(input, diagonal)
-    if input.dim() != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
-    return _diagonal(input, diagonal).clone()
-
-
-_diagonal = diagonal
-
-
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    ndim = input.dim() + 1
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    result = apply(ops.diag_embed, (input, offset))
-    order = [d for d in range(ndim) if d not in (a, b)]
-    places = [order.index(d) if d in order else (ndim - 2 if d == a else ndim - 1)
-              for d in range(ndim)]  # fmt: skip
-    return permute(result, places)
-
-
-def diagonal_scatter(
-    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Tensor:
-    result = input.clone()
-    fill(diagonal(result, offset, dim1, dim2), src)
-    return result
-
-
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     result = input.clone()
     fill(result.select(dim, index), src)
@@ -290,11 +237,6 @@ def slice_scatter(
     key = (slice(None),) * wrap_dim(dim, input.dim()) + (slice(start, end, step),)
     result[key] = src
     return result
-
-
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    diagonal(self).fill_(fill_value)
-    return self
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
@@ -404,5 +346,5 @@ METHODS: dict[str, Callable] = {
         diagonal_scatter select_scatter slice_scatter as_strided""".split()
     },
     "repeat": repeat, "fill_diagonal_": fill_diagonal_, "sum_to_size": sum_to_size,
-    "tril_": _in_place(tril), "triu_": _in_place(triu),
+    "tril_": in_place_form(tril), "triu_": in_place_form(triu),
 }  # fmt: skip

@@ -16,9 +16,9 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import full, linspace
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_reduce import Median, mean
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import any as any_
+from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import (
     known,
@@ -32,6 +32,7 @@ from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Median = result_class("median", ("values", "indices"))
 NanMedian = result_class("nanmedian", ("values", "indices"))
 Histogram = result_class("histogram", ("hist", "bin_edges"))
 Histogramdd = result_class("histogramdd", ("hist", "bin_edges"))
@@ -113,7 +114,7 @@ def quantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim; NaN where there is a NaN."""
-    return _finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
+    return finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
 
 
 def nanquantile(
@@ -121,7 +122,7 @@ def nanquantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim, NaN left out."""
-    return _finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
+    return finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
 
 
 def _median(skip: bool, pair: type) -> Callable:
@@ -131,7 +132,7 @@ def _median(skip: bool, pair: type) -> Callable:
         size = flat._shape[axis]
         if not size:
             if dim is None:
-                return _finish(full((), math.nan, dtype=input._dtype), out)
+                return finish(full((), math.nan, dtype=input._dtype), out)
             raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
         order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
         missing = apply(ops.isnan, (flat.detach(),))
@@ -140,13 +141,13 @@ def _median(skip: bool, pair: type) -> Callable:
         at = apply(ops.gather, (order, axis, place.clamp(min=0).to(int64)))
         values = apply(ops.gather, (flat, axis, at))
         if dim is None:
-            return _finish(reshape(values, ()), out)
+            return finish(reshape(values, ()), out)
         if not input.dim():
             values, at = reshape(values, ()), reshape(at, ())
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
         if out is not None:
-            return pair((_finish(values, out[0]), _finish(at, out[1])))
+            return pair((finish(values, out[0]), finish(at, out[1])))
         return pair((values, at))
 
     function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
@@ -189,7 +190,7 @@ def histogram(
     result = Histogram((known(counts), known(edges)))
     if out is None:
         return result
-    return Histogram((_finish(result[0], out[0]), _finish(result[1], out[1])))
+    return Histogram((finish(result[0], out[0]), finish(result[1], out[1])))
 
 
 def histogramdd(
@@ -317,7 +318,7 @@ def isin(
     a = elements if isinstance(elements, Tensor) else tensor_of(elements)
     b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
     found = any_(unsqueeze(a, -1) == reshape(b, (-1,)), -1)
-    return _finish(~found if invert else found, out)
+    return finish(~found if invert else found, out)
 
 
 def renorm(
@@ -331,7 +332,7 @@ def renorm(
     size = apply(
         ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True)
     )
-    return _finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
+    return finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
 
 
 def index_reduce(
@@ -347,11 +348,11 @@ def index_reduce(
     if not input.dim():
         flat = index_reduce(reshape(input, (1,)), 0, index, reshape(source, (-1,)), reduce,
                             include_self=include_self)  # fmt: skip
-        return _finish(reshape(flat, ()), out)
+        return finish(reshape(flat, ()), out)
     at = wrap_dim(dim, input.dim())
     shape = [-1 if d == at else 1 for d in range(input.dim())]
     wide = expand(reshape(index.to(int64), shape), source._shape)
-    return _finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
+    return finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:

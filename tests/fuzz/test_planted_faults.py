@@ -12,7 +12,7 @@ import pytest
 from fuzz_graphs import leaf_of
 from fuzz_run import (
     Setup,
-    compile_recording,
+    compile_for,
     difference,
     failure,
     reference,
@@ -55,7 +55,7 @@ def split_against_rows() -> str:
 
     small, big = record(roots(300)), record(roots(40_000))
     samples = np.array([small.ints, big.ints], np.int64)
-    program = compile_recording(small, make_template(samples, offset_positions(small)), "host")
+    program = compile_for(small, make_template(samples, offset_positions(small)), "host")
     values = program.template.match(np.array(big.ints, np.int64))
     assert values is not None
     (buffer,) = run_program(program, values, [n.buffer for n in big.inputs], ())
