@@ -1,6 +1,5 @@
 """torch.linalg: products, norms, and factorizations by the host's LAPACK."""
 
-from rushlight.base.errors import LinAlgError
 from rushlight.tensors.functions_matrix import LINALG as _LINALG
 
 __all__ = [
@@ -12,6 +11,7 @@ __all__ = [
     "tensorsolve", "vander", "vecdot", "vector_norm",
 ]  # fmt: skip
 
+LinAlgError = _LINALG["LinAlgError"]
 cholesky = _LINALG["cholesky"]
 cholesky_ex = _LINALG["cholesky_ex"]
 cond = _LINALG["cond"]

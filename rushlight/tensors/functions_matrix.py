@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.base.errors import LinAlgError
 from rushlight.base.dtypes import DType, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
@@ -368,7 +369,7 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
+    "LinAlgError": LinAlgError, **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,

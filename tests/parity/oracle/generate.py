@@ -157,7 +157,7 @@ def cases_of(op: Any, dtype: Any, most: int) -> list[dict]:
             case = finish(recorded(op, sample), op, grad, str(dtype).rpartition(".")[2])
             if len(cases) < FIRST:
                 add_forms(case, op)
-        except (Unsuited, RuntimeError, TypeError, ValueError, AttributeError, IndexError):
+        except Exception:
             continue  # a sample that PyTorch itself cannot repeat from plain values
         cases.append(case)
     return cases
