@@ -10,6 +10,7 @@ from rushlight.ops import (  # noqa: F401
     attention,
     batch_norms,
     binary,
+    bits,
     classification,
     conv,
     conv_transpose,

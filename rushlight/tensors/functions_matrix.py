@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.errors import LinAlgError
 from rushlight.base.dtypes import DType, int64
+from rushlight.base.errors import LinAlgError
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
