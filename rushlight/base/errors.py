@@ -45,10 +45,6 @@ class OutOfMemoryError(RushlightError, RuntimeError):
         return (OutOfMemoryError, (self.asked, self.in_use, self.cached))
 
 
-class LinAlgError(RushlightError, RuntimeError):
-    """torch.linalg.LinAlgError: a matrix that cannot be factored, inverted or solved with."""
-
-
 class IndexOutOfRangeError(RushlightError, IndexError):
     """An index value, found while computing, lies outside the dimension it indexes.
 
@@ -56,6 +52,10 @@ class IndexOutOfRangeError(RushlightError, IndexError):
     """
 
     seen: str = ""
+
+
+class LinAlgError(RushlightError, RuntimeError):
+    """A matrix that cannot be inverted, solved with or factorised (torch.linalg.LinAlgError)."""
 
 
 class NotSupportedError(RushlightError, NotImplementedError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rushlight.compiler.checks import Checks
 from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
@@ -135,7 +136,8 @@ def _assemble(state: Compilation) -> Compilation:
     )  # fmt: skip
     plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
-    plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    checks = Checks.of(checked, graph.inputs)
+    plan.meta["checks"] = lambda: checks
     plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 

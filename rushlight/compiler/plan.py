@@ -90,7 +90,7 @@ def _call(step: Step, executable: Executable | None, table: _Table) -> KernelCal
         ids = tuple(table.number[node] for node in step.inputs)
         out = _number_of(step.node, table)
         shapes = (*(node.shape for node in step.inputs), step.node.shape)
-        return HostCall(step.fn, ids, (out,), shapes, step.node.name, step.at)
+        return HostCall(step.fn, ids, (out,), shapes, step.node.name, step.at, step.node.attrs)
     assert executable is not None
     ids = []
     for buffer, node in zip(step.program.buffers, step.nodes, strict=True):

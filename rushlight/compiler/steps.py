@@ -6,7 +6,7 @@ per group, in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from rushlight.compiler.graph.check_first import may_fail
 from rushlight.compiler.plan import HostStep, Step
 from rushlight.compiler.tile.build import BuildContext, build_kernel
 from rushlight.ir.node import Node, topological
+from rushlight.ir.opdef import OpDef
 
 
 def make_steps(state: Compilation) -> list[Step]:
@@ -74,13 +75,18 @@ def _failing(points: Points, groups: list[Group]) -> int:
 
 def _host_step(group: Group, state: Compilation) -> HostStep:
     (node,) = group.members
-    record = node.op
-    assert record is not None and record.reference is not None
+    assert node.op is not None
+    at = state.graph.place.get(state.recorded(node))
+    return HostStep(group, node, node.src, host_function(node.op, node.attrs), at)
+
+
+def host_function(record: OpDef, attrs: tuple) -> Callable[..., None]:
+    """fn(inputs, outputs) over arrays, from the record's meaning."""
     reference = record.reference
-    attrs = dict(zip(record.attr_index, node.attrs, strict=False))
+    assert reference is not None
+    named = dict(zip(record.attr_index, attrs, strict=False))
 
     def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **attrs)
+        outputs[0][...] = reference(*arrays, **named)
 
-    at = state.graph.place.get(state.recorded(node))
-    return HostStep(group, node, node.src, run, at)
+    return run

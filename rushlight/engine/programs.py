@@ -26,6 +26,7 @@ from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels, refuse_early
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.engine.stored_plans import find_plan, keep_plan, key_of
 from rushlight.engine.template import Template, make_template
 from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
@@ -149,19 +150,31 @@ class ProgramCache:
         backend = find_backend(backend_name)
         caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
-        how: list[str] = []
-        program = compile_recording(
-            recording, template, donated, backend, caps, site_text,
-            lambda programs: build_kernels(programs, backend, caps, how), trace, self.kernels,
-        )  # fmt: skip
-        built = iter(how)
-        infos = program.plan.meta["kernels"]
-        program.plan.meta["how"] = [
-            "host" if info.program is None else next(built) for info in infos
-        ]
+        # Whoever listens wants to see the passes.
+        key = key_of(recording, template, donated, backend, caps) if trace is SILENT else None
+        found = None if key is None else find_plan(key, recording.order, backend, caps)
+        if found is not None:
+            program = Program(template, *found, backend_name)
+        else:
+            built: list[tuple[Executable, str, str]] = []
+            program = compile_recording(
+                recording, template, donated, backend, caps, site_text,
+                lambda programs: build_kernels(programs, backend, caps, built), trace, self.kernels,
+            )  # fmt: skip
+            _note_kernels(program.plan, built, key)
         self.compiled += 1
-        self.kernels += len(infos)
+        self.kernels += len(program.plan.meta["kernels"])
         return program
+
+
+def _note_kernels(plan: Plan, built: list[tuple[Executable, str, str]], key: str | None) -> None:
+    """Where each kernel came from, for people; `key`: under which the plan is kept on disk."""
+    words = iter(word for _, _, word in built)
+    infos = plan.meta["kernels"]
+    plan.meta["how"] = ["host" if info.program is None else next(words) for info in infos]
+    if key is not None:
+        names = {id(executable): name for executable, name, _ in built}
+        keep_plan(key, plan, lambda executable: names[id(executable)])
 
 
 def compile_recording(

@@ -123,7 +123,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")
     if value._shape != self._shape:
         value = expand(value, self._shape)
-    if value._grad is not None and value.is_leaf and value.requires_grad:
+    if value is src and value.requires_grad:  # the history of the copy is not that of src
         value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
     return assign(self, value)
 
