@@ -15,7 +15,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
-from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float32, float64, int64, promote_types
+from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
@@ -24,6 +24,7 @@ from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
+from rushlight.tensors.operands import check_bytes
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
@@ -104,9 +105,6 @@ INFERENCE_SAVED = (
 )
 # Class targets are whole numbers beside a float input.
 KEEP_DTYPES = frozenset(("cross_entropy", "nll_loss"))
-BYTE_OPS = frozenset(
-    "cast bitcast where gather index_select read_wider read_narrower scatter".split()
-)
 # Operands that keep their own dtype beside the promoted ones.
 NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 
@@ -346,7 +344,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
-    _check_bytes(record, src)
+    check_bytes(record, src)
     found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
     if record.check is None and not plan.has_offsets:
         if len(plan.cache) > CACHE_LIMIT:
@@ -356,18 +354,6 @@ def _derive(
         except TypeError:
             pass
     return found
-
-
-def _check_bytes(record: OpDef, src: list[Node]) -> None:
-    """Numbers of one byte are kept, moved and converted; nothing is computed with them."""
-    if record.kind in ("movement", "gather", "scatter") or record.name in BYTE_OPS:
-        return
-    for node in src:
-        if node.dtype in BYTE_FLOATS:
-            raise NotImplementedError(
-                f"\"{record.name}\" not implemented for '{node.dtype.name.capitalize()}': convert "
-                "it first, with .to(torch.float32)"
-            )
 
 
 def _track(
