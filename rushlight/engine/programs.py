@@ -151,8 +151,9 @@ class ProgramCache:
         backend = find_backend(backend_name)
         caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
-        # Whoever listens wants to see the passes.
-        key = key_of(recording, template, donated, backend, caps) if trace is SILENT else None
+        # Whoever listens, or wants checks, wants the passes.
+        is_plain = trace is SILENT and config.check == 0
+        key = key_of(recording, template, donated, backend, caps) if is_plain else None
         found = None if key is None else find_plan(key, recording.order, backend, caps)
         if found is not None:
             program = Program(template, *found, backend_name)
