@@ -37,6 +37,7 @@ from rushlight.base.dtypes import (
     uint64,
 )  # fmt: skip
 from rushlight.engine.realize import flush
+from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
     convert,
@@ -45,6 +46,7 @@ from rushlight.tensors import (
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
     default_dtype,
@@ -232,3 +234,4 @@ TABLE.update(
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
+Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

@@ -17,17 +17,14 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.pytree import flatten
-from rushlight.compiler.compilation import Graph, NumberSlot
 from rushlight.engine.capture import open_session
 from rushlight.engine.index_errors import site_text
-from rushlight.engine.programs import ProgramCache, symbolic_graph
+from rushlight.engine.programs import ProgramCache
 from rushlight.engine.realize import LOCK, flush
+from rushlight.engine.recorded_graph import RecordedGraph
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.template import Template
-from rushlight.ir.node import Node, make_node, scalar_node, topological
-from rushlight.ir.symint import Expr
-from rushlight.ir.symint_walk import evaluate
-from rushlight.ir.text import to_text
+from rushlight.ir.node import Node
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -38,14 +35,14 @@ class GraphModule:
     then the Python numbers; its outputs are a tuple of tensors.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: RecordedGraph) -> None:
         self._graph = graph
-        self.sizes = graph.variables
+        self.sizes = graph.sizes
 
     @property
     def code(self) -> str:
         """The graph as text (rushlight/ir/text.py): a line for each node."""
-        return to_text(self._graph.roots)
+        return self._graph.text()
 
     graph = code
 
@@ -60,40 +57,17 @@ class GraphModule:
 
     def forward(self, *inputs: Any) -> tuple[Tensor, ...]:
         """The graph's outputs for these inputs, as lazy tensors."""
-        count, tensors = len(self.sizes), len(self._graph.inputs)
-        if len(inputs) != count + tensors + len(self._graph.numbers):
+        sizes, tensors = len(self.sizes), self._graph.inputs
+        if len(inputs) != sizes + tensors + self._graph.numbers:
             raise TypeError(
-                f"the graph takes {count} sizes, {tensors} tensors and "
-                f"{len(self._graph.numbers)} numbers; {len(inputs)} inputs are given"
+                f"the graph takes {sizes} sizes, {tensors} tensors and {self._graph.numbers} "
+                f"numbers; {len(inputs)} inputs are given"
             )
-        env = dict(zip(self.sizes, inputs[:count], strict=True))
-        given = [tensor._value() for tensor in inputs[count : count + tensors]]
-        new = dict(zip(self._graph.inputs, given, strict=True))
-        for node in topological(list(self._graph.roots)):
-            if node not in new:
-                new[node] = _concrete(node, new, env, inputs[count + tensors :])
-        return tuple(new_tensor(new[root]) for root in self._graph.roots)
+        sources = [tensor._value() for tensor in inputs[sizes : sizes + tensors]]
+        roots = self._graph.build(inputs[:sizes], sources, inputs[sizes + tensors :])
+        return tuple(map(new_tensor, roots))
 
     __call__ = forward
-
-
-def _concrete(node: Node, new: dict[Node, Node], env: dict, numbers: Sequence[Any]) -> Node:
-    """The node with numbers in place of sizes and slots."""
-    if node.leaf == "scalar":
-        slot = node.attrs[0]
-        value = numbers[slot.index] if isinstance(slot, NumberSlot) else slot
-        return scalar_node(value, node.dtype)
-    if node.leaf:
-        return node
-    assert node.op is not None
-    src = tuple(new[source] for source in node.src)
-    return make_node(node.op, src, _numbers(node.attrs, env), _numbers(node.shape, env), node.dtype)
-
-
-def _numbers(value: Any, env: dict) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_numbers(item, env) for item in value)
-    return evaluate(value, env) if isinstance(value, Expr) else value
 
 
 class _Entry:
@@ -114,7 +88,7 @@ class _Graphs(ProgramCache):
         self, recording: Recording, template: Template, donated: frozenset[int], backend_name: str,
         site: Callable[[Node], str],
     ) -> Any:  # fmt: skip
-        module = GraphModule(symbolic_graph(recording, template, donated, site))
+        module = GraphModule(RecordedGraph(recording, template, site))
         values = template.match(np.array(recording.ints, np.int64))
         made = self._backend(module, _inputs_of(recording, values))
         if not callable(made):
