@@ -43,6 +43,7 @@ from rushlight.tensors import (
     convert,
     families,
     functional_act,
+    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
@@ -220,7 +221,7 @@ TABLE.update({dtype.name: dtype for dtype in (
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
     functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
     functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
