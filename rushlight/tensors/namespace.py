@@ -18,6 +18,11 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -32,6 +37,7 @@ from rushlight.base.dtypes import (
     uint64,
 )  # fmt: skip
 from rushlight.engine.realize import flush
+from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
     convert,
@@ -41,6 +47,7 @@ from rushlight.tensors import (
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
     default_dtype,
@@ -209,6 +216,7 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
@@ -227,3 +235,4 @@ TABLE.update(
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
+Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
