@@ -14,19 +14,16 @@ import importlib
 from typing import Any
 
 from rushlight import autograd
-from rushlight.base.errors import MissingNameError
+from rushlight.names import getattr_of as _getattr_of
+from rushlight.names import install_as_torch
+from rushlight.names.version import VERSION as __version__
 from rushlight.tensors.namespace import TABLE as _TABLE
-
-__version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional".split()
 )
 _INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
-_NOT_YET = frozenset(
-    "distributed export profiler func fft distributions kernel sparse onnx".split()
-)
 _DEFERRED = {
     "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
@@ -42,8 +39,9 @@ _DEFERRED = {
 }
 
 globals().update(_TABLE)
+_find_other = _getattr_of(__name__)
 # The packages of the machinery can be reached too, but are not names to star-import.
-_NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
+_NAMES = {"autograd", "install_as_torch", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
 __all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
@@ -52,10 +50,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
-    elif name in _NOT_YET:
-        raise MissingNameError(f"rushlight.{name} is not there yet")
     else:
-        raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
+        return _find_other(name)
     globals()[name] = value
     return value
 

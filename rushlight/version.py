@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+from rushlight.names.version import OWN, VERSION
+
+__version__ = str(VERSION)
+rushlight = OWN
 git_version = None
 debug = False
 cuda: str | None = None

@@ -63,7 +63,10 @@ ARROWS: dict[str, set[str]] = {
     # Names that PyTorch scripts ask for; they know nothing.
     "accelerator": set(),
     "jit": set(),
-    "version": set(),
+    "version": {"names"},
+    # Which names there are, and `import torch`. It knows nothing but errors and its own list.
+    "names": {"base"},
+    "as_torch": {"names"},
     # Modules and public names of what is computed there.
     "nn": _PUBLIC | {"attention", "losses"},
     "optim": _PUBLIC,

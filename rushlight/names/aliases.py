@@ -1,0 +1,31 @@
+"""Modules of PyTorch whose contents live elsewhere here.
+
+A module of PyTorch that has a counterpart of the same name below `rushlight` needs no line. A line
+names the modules in which the alias looks for a name, in that order; an alias holds nothing itself.
+"""
+
+from __future__ import annotations
+
+# The layers of torch.nn.modules.X that programs import by module; all are found in rushlight.nn.
+_NN = """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
+instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse
+transformer upsampling utils""".split()
+_OPTIM = """adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam
+_functional""".split()
+_DISTRIBUTIONS: list[str] = []
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "nn.modules": ("nn",),
+    **{f"nn.modules.{name}": ("nn", "nn.shared_bases") for name in _NN},
+    **{f"optim.{name}": ("optim",) for name in _OPTIM},
+    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS},
+    "utils.data.sampler": ("utils.data",),
+    "utils.data._utils": ("utils.data",),
+    "utils.data._utils.collate": ("utils.data",),
+    "cuda.amp.autocast_mode": ("cuda.amp", "amp"),
+    "cuda.amp.grad_scaler": ("cuda.amp", "amp"),
+    "amp.autocast_mode": ("amp",),
+    "signal.windows.windows": ("signal.windows",),
+    "_tensor": ("",),
+    "functional": ("",),
+}
