@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
+
 
 def is_available() -> bool:
     return False

@@ -1,4 +1,4 @@
-"""`import rushlight.as_torch`: from here on `import torch` finds Rushlight, in the whole process."""
+"""`import rushlight.as_torch`: from here on `import torch` finds Rushlight in this process."""
 
 from rushlight.names.install import install_as_torch, is_installed
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
+
 
 def is_scripting() -> bool:
     return False

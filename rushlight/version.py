@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight import names as _names
 from rushlight.names.version import OWN, VERSION
+
+__getattr__ = _names.getattr_of(__name__)
 
 __version__ = str(VERSION)
 rushlight = OWN

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rushlight import names as _names
 from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 from rushlight.compiler.target import Backend
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps", "openmp",

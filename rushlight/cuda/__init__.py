@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from rushlight import names as _names
 from rushlight.cuda import amp
+
+__getattr__ = _names.getattr_of(__name__)
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
 _ZERO = """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
@@ -48,13 +51,13 @@ def _refuse(*_: Any, **__: Any) -> NoReturn:
     raise AssertionError(NO_CUDA)
 
 
-for _names, _answer in (
+for _group, _answer in (
     (_ZERO, lambda *args, **kwargs: 0),
     (_NOTHING, lambda *args, **kwargs: None),
     (_NO, lambda *args, **kwargs: False),
     (_NEED, _refuse),
 ):
-    for _name in _names:
+    for _name in _group:
         globals()[_name] = _named(_name, _answer)
 
 __all__ = ["amp", "device", *sorted((*_ZERO, *_NOTHING, *_NO, *_NEED))]

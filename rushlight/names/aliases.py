@@ -16,7 +16,7 @@ _DISTRIBUTIONS: list[str] = []
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "nn.modules": ("nn",),
-    **{f"nn.modules.{name}": ("nn", "nn.shared_bases") for name in _NN},
+    **{f"nn.modules.{name}": ("nn",) for name in _NN},
     **{f"optim.{name}": ("optim",) for name in _OPTIM},
     **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS},
     "utils.data.sampler": ("utils.data",),
@@ -27,5 +27,4 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "amp.autocast_mode": ("amp",),
     "signal.windows.windows": ("signal.windows",),
     "_tensor": ("",),
-    "functional": ("",),
 }

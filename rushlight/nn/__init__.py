@@ -1,5 +1,6 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight import names as _names
 from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, utils
 from rushlight.nn.activation import (
@@ -68,6 +69,8 @@ from rushlight.nn.rectifiers import (
     Softshrink,
     Threshold,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "AdaptiveAvgPool2d",

@@ -3,6 +3,7 @@
 The operations come from the core; the few below them are composed here of tensor operations.
 """
 
+from rushlight import names as _names
 from rushlight.losses import linear_cross_entropy
 from rushlight.nn.composed import (
     bilinear,
@@ -100,6 +101,8 @@ from rushlight.tensors.functional import (
 from rushlight.tensors.functional import functional_more as _more
 from rushlight.tensors.functional import functional_sample as _sample
 from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
+
+__getattr__ = _names.getattr_of(__name__)
 
 globals().update({name: getattr(_more, name) for name in _more.__all__})
 globals().update({name: getattr(_sample, name) for name in _sample.__all__})

@@ -1,5 +1,6 @@
 """Helpers for parameters and gradients."""
 
+from rushlight import names as _names
 from rushlight.nn.utils.clip_grad import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -7,6 +8,8 @@ from rushlight.nn.utils.clip_grad import (
     get_total_norm,
 )
 from rushlight.nn.utils.convert_parameters import parameters_to_vector, vector_to_parameters
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "clip_grad_norm_",

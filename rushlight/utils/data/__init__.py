@@ -1,5 +1,6 @@
 """`torch.utils.data`: datasets, samplers and the loader."""
 
+from rushlight import names as _names
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataloader import DataLoader
 from rushlight.utils.data.dataset import (
@@ -20,6 +21,8 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "BatchSampler",
