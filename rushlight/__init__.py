@@ -17,13 +17,17 @@ from rushlight import autograd
 from rushlight.names import getattr_of as _getattr_of
 from rushlight.names import install_as_torch
 from rushlight.names.version import VERSION as __version__
+from rushlight.ops.user_spaces import SPACES as _SPACES
 from rushlight.tensors.namespace import TABLE as _TABLE
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
-    "accelerator jit testing version special masked signal functional".split()
+    "accelerator jit testing version special masked signal functional xpu mps mtia cpu "
+    "library overrides hub futures multiprocessing types storage distributed".split()
 )
-_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
+_INNER = frozenset(
+    {"_C", "_dynamo", "_inductor", "backends", "compiler", "serialization", "replayed_settings"}
+)
 _DEFERRED = {
     "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
@@ -43,6 +47,13 @@ _find_other = _getattr_of(__name__)
 # The packages of the machinery can be reached too, but are not names to star-import.
 _NAMES = {"autograd", "install_as_torch", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
 __all__ = sorted(name for name in _NAMES if not name.startswith("_"))
+
+
+def _find_space(name: str) -> Any:
+    return importlib.import_module("rushlight.library.spaces").find_space(name)
+
+
+_SPACES.find = _find_space
 
 
 def __getattr__(name: str) -> Any:

@@ -1,28 +1,40 @@
-"""torch.cuda as PyTorch has it in a build without CUDA.
+"""torch.cuda as PyTorch has it in a build without CUDA (see names/absent.py).
 
-Questions are answered (no, none, 0), what only asks for order or seeds does nothing, and what needs
-a device raises the error that PyTorch raises. GPUs are reached through Rushlight's own backends.
+GPUs are reached through Rushlight's own backends.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from rushlight import names as _names
-from rushlight.cuda import amp
-
-__getattr__ = _names.getattr_of(__name__)
+from rushlight.names.absent import Absent
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
-_ZERO = """memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
-    max_memory_cached device_count""".split()
-_NOTHING = """empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
-    reset_max_memory_allocated reset_max_memory_cached ipc_collect""".split()
-_NO = "is_available is_initialized is_bf16_supported is_current_stream_capturing".split()
-_NEED = """current_device set_device synchronize get_device_name get_device_capability
-    get_device_properties mem_get_info current_stream default_stream stream Stream Event CUDAGraph
-    graph get_rng_state set_rng_state memory_stats memory_summary memory_snapshot init
-    make_graphed_callables utilization""".split()
+_ABSENT = Absent(
+    __name__, AssertionError(NO_CUDA),
+    zero="""memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
+    max_memory_cached device_count""",
+    nothing="""empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
+    reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats
+    set_rng_state_all ipc_collect""",
+    no="""is_available is_initialized is_bf16_supported is_tf32_supported
+    is_current_stream_capturing""",
+    empty="get_rng_state_all get_arch_list",
+    need="""current_device set_device synchronize get_device_name get_device_capability
+    get_device_properties mem_get_info current_stream default_stream set_stream get_rng_state
+    set_rng_state memory_summary memory_snapshot init initial_seed cudart current_blas_handle
+    make_graphed_callables utilization can_device_access_peer get_sync_debug_mode
+    set_sync_debug_mode get_per_process_memory_fraction set_per_process_memory_fraction
+    graph_pool_handle caching_allocator_alloc caching_allocator_delete get_stream_from_external
+    temperature power_draw clock_rate list_gpu_processes""",
+    classes="Stream ExternalStream Event CUDAGraph graph StreamContext MemPool",
+)  # fmt: skip
+__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+
+default_generators: tuple[Any, ...] = ()
+has_half, has_magma = True, False
 
 
 class device:  # noqa: N801
@@ -39,25 +51,28 @@ class device:  # noqa: N801
         return None
 
 
-def _named(name: str, function: Any) -> Any:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
+class device_of(device):  # noqa: N801
+    """The context of a tensor's device; nothing to switch to for a CPU tensor."""
 
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
-def _refuse(*_: Any, **__: Any) -> NoReturn:
-    raise AssertionError(NO_CUDA)
+    def __init__(self, obj: Any) -> None:
+        super().__init__(None)
 
 
-for _group, _answer in (
-    (_ZERO, lambda *args, **kwargs: 0),
-    (_NOTHING, lambda *args, **kwargs: None),
-    (_NO, lambda *args, **kwargs: False),
-    (_NEED, _refuse),
-):
-    for _name in _group:
-        globals()[_name] = _named(_name, _answer)
+def stream(stream: Any) -> AbstractContextManager[None]:
+    """The context of a stream: None is the current one, and there is no other."""
+    if stream is not None:
+        raise AssertionError(NO_CUDA)
+    return nullcontext()
 
-__all__ = ["amp", "device", *sorted((*_ZERO, *_NOTHING, *_NO, *_NEED))]
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """No counters."""
+    return {}
+
+
+def get_gencode_flags() -> str:
+    return ""
+
+
+_OWN = "amp default_generators device device_of get_gencode_flags memory_stats stream".split()
+__all__ = sorted([*_OWN, *_ABSENT.names])

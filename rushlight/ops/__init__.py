@@ -44,6 +44,7 @@ from rushlight.ops import (  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
+from rushlight.ops.user_spaces import find_space as __getattr__  # noqa: F401  (torch.ops.space)
 
 # Names that Python uses get an underscore.
 RESERVED = frozenset("abs all any max min pow range round slice sum".split())

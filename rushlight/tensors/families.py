@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from rushlight.tensors import (
     functional_sample,
+    functions_checks,
     functions_copies,
     functions_factor,
+    functions_foreach,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -21,7 +23,9 @@ from rushlight.tensors import (
     functions_special,
     functions_stats,
     functions_view,
+    odd_methods,
     random,
+    untyped,
 )
 from rushlight.tensors.forms import in_place_form, with_out
 
@@ -29,7 +33,7 @@ FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
     functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
     functions_stats, functions_native,
-    functional_sample, random,
+    functional_sample, functions_foreach, functions_checks, odd_methods, untyped, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
