@@ -4,8 +4,8 @@
 >>> torch.arange(3) + 1
 tensor([1, 2, 3])
 
-Subpackages (nn, optim, ...) and slow parts are imported when first used, so that importing the
-package stays fast.
+The names are looked up on first use (`__getattr__`): in TABLE, which `tensors.namespace` fills, or
+in a subpackage or slow part that is imported then, so that importing the package stays fast.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 from rushlight import autograd
 from rushlight.names import getattr_of as _getattr_of
-from rushlight.names import install_as_torch
 from rushlight.names.version import VERSION as __version__
 from rushlight.ops.user_spaces import SPACES as _SPACES
 from rushlight.tensors.namespace import TABLE as _TABLE
@@ -34,6 +33,7 @@ _DEFERRED = {
     "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
+    "install_as_torch": "rushlight.names.install",
     "typename": "rushlight.utils",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
@@ -42,10 +42,9 @@ _DEFERRED = {
     "set_num_interop_threads": "rushlight.tensors.threads",
 }
 
-globals().update(_TABLE)
 _find_other = _getattr_of(__name__)
 # The packages of the machinery can be reached too, but are not names to star-import.
-_NAMES = {"autograd", "install_as_torch", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
+_NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
 __all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
@@ -57,7 +56,9 @@ _SPACES.find = _find_space
 
 
 def __getattr__(name: str) -> Any:
-    if name in _DEFERRED:
+    if name in _TABLE:
+        value = _TABLE[name]
+    elif name in _DEFERRED:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
@@ -68,4 +69,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES, *_DEFERRED})
+    return sorted({*globals(), *_TABLE, *_SUBPACKAGES, *_DEFERRED})

@@ -3,10 +3,9 @@
 import sys
 
 from rushlight.names.finder import AliasFinder
-from rushlight.names.install import install_as_torch
 from rushlight.names.missing import getattr_of, missing_name
 from rushlight.names.version import TorchVersion
 
-__all__ = ["TorchVersion", "getattr_of", "install_as_torch", "missing_name"]
+__all__ = ["TorchVersion", "getattr_of", "missing_name"]
 
 sys.meta_path.append(AliasFinder())

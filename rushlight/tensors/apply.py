@@ -65,8 +65,8 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
-        # An index that is out of range names the user's line (see engine/origin.py).
-        self.may_index = record.kind in ("composite", "gather", "scatter")
+        # An error of the run names the user's line (see engine/origin.py).
+        self.may_fail = record.kind in ("composite", "gather", "scatter", "host")
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
@@ -158,7 +158,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
     node = make_node(record, tuple(src), *found)
-    if ORIGIN.on or plan.may_index:
+    if ORIGIN.on or plan.may_fail:
         note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind == "float":

@@ -13,6 +13,7 @@ from rushlight.tensors import (
     functions_copies,
     functions_factor,
     functions_foreach,
+    functions_integrals,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -20,6 +21,8 @@ from rushlight.tensors import (
     functions_reduce,
     functions_select,
     functions_shape,
+    functions_slices,
+    functions_solve,
     functions_special,
     functions_stats,
     functions_view,
@@ -30,9 +33,9 @@ from rushlight.tensors import (
 from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
-    functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
-    functions_stats, functions_native,
+    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
+    functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
+    functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
     functional_sample, functions_foreach, functions_checks, odd_methods, untyped, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}

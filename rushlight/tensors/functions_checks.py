@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.interop import look
 from rushlight.tensors.tensor import Tensor
 

@@ -16,12 +16,13 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
 from rushlight.tensors.convert import clone
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish, _or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Frexp = result_class("frexp", ("mantissa", "exponent"))
@@ -344,20 +345,17 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 SPECIAL: dict[str, Callable] = {
     **PLAIN, **POLYNOMIALS,
-    **{
-        name: globals()[name]
-        for name in """modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0 entr ndtr log_ndtr
-        ndtri expit sinc zeta polygamma multigammaln gammaln gammainc gammaincc xlog1py""".split()
-    },
+    **by_name(
+        modified_bessel_k0, modified_bessel_k1, spherical_bessel_j0, entr, ndtr, log_ndtr, ndtri,
+        expit, sinc, zeta, polygamma, multigammaln, gammaln, gammainc, gammaincc, xlog1py,
+    ),
     "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """polygamma fmax fmin ldexp frexp positive conj_physical isreal angle
-        sgn""".split()
-    },
+    **by_name(
+        polygamma, fmax, fmin, ldexp, frexp, positive, conj_physical, isreal, angle, sgn,
+    ),
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
     "conj": alias, "resolve_conj": same, "resolve_neg": same, "real": alias,
     **{f"special_{name}": function for name, function in SPECIAL.items()},

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rushlight.tensors.creation import empty, tensor_of
+from rushlight.tensors.creation import empty
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import unsqueeze
 from rushlight.tensors.size import Size
 from rushlight.tensors.tensor import Tensor
