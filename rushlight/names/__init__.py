@@ -3,9 +3,9 @@
 import sys
 
 from rushlight.names.finder import AliasFinder
-from rushlight.names.missing import getattr_of, missing_name
+from rushlight.names.lookup import getattr_of
 from rushlight.names.version import TorchVersion
 
-__all__ = ["TorchVersion", "getattr_of", "missing_name"]
+__all__ = ["TorchVersion", "getattr_of"]
 
 sys.meta_path.append(AliasFinder())

@@ -2,7 +2,8 @@
 
 `AliasFinder` is always on: it makes `rushlight.nn.modules.conv` from the table in `aliases.py`.
 `TorchFinder` is on between `install_as_torch()` and its end: `torch.X` is the module `rushlight.X`,
-the same object under a second name.
+the same object under a second name. (The classes of `importlib.abc` cost more to import than all
+this; a finder needs its methods only.)
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -40,7 +40,7 @@ class AliasModule(ModuleType):
         return dir(importlib.import_module(f"{OURS}.{target}".rstrip(".")))
 
 
-class AliasFinder(MetaPathFinder, Loader):
+class AliasFinder:
     """Makes the modules of `ALIASES`."""
 
     def find_spec(
@@ -59,7 +59,7 @@ class AliasFinder(MetaPathFinder, Loader):
         module.__dict__["_targets"] = ALIASES[own]
 
 
-class TorchFinder(MetaPathFinder, Loader):
+class TorchFinder:
     """Gives `rushlight` and the modules below it also as `torch` and below."""
 
     def find_spec(
