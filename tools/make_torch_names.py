@@ -27,7 +27,16 @@ LEFT_OUT = ("testing._internal", "ao", "quantization", "contrib", "mtia", "packa
 KEPT = """backends.cudnn backends.cuda backends.mkl backends.mkldnn backends.mps backends.openmp
 cuda cuda.amp xpu mps fx jit onnx export distributed multiprocessing testing utils utils.data
 utils.checkpoint utils.hooks utils.dlpack utils.tensorboard utils.benchmark utils.flop_counter
-cpu cpu.amp mtia""".split()
+cpu cpu.amp mtia
+ao.quantization ao.nn.quantized nn.quantized nn.intrinsic quantization distributed.tensor
+distributed.tensor.parallel distributed.tensor.placement_types distributed._tensor
+distributed._functional_collectives distributed.device_mesh distributed.fsdp distributed.fsdp.wrap
+distributed.fsdp.api distributed.fsdp.fully_sharded_data_parallel distributed._composable.fsdp
+distributed.fsdp.sharded_grad_scaler distributed.checkpoint distributed.checkpoint.state_dict
+distributed.checkpoint.default_planner distributed.algorithms._checkpoint.checkpoint_wrapper
+distributed.algorithms.join distributed.elastic.multiprocessing.errors distributed.nn.functional
+distributed.optim distributed.rpc distributed.pipelining _subclasses.fake_tensor nested
+_higher_order_ops.flex_attention export.exported_program""".split()
 
 
 def modules() -> list[str]:

@@ -7,7 +7,13 @@ from typing import Any
 
 from rushlight.library.operator import CPU_KEYS, IMPLICIT, Operator
 from rushlight.library.schema import infer_schema, parse_schema
-from rushlight.library.spaces import Aten, add_operator, find_space, remove_space_operator
+from rushlight.library.spaces import (
+    Aten,
+    add_operator,
+    find_space,
+    keep_kernel,
+    remove_space_operator,
+)
 
 KEY_OF_KIND = {"cpu": "CPU", "cuda": "CUDA", "xpu": "XPU", "mps": "MPS", "meta": "Meta",
                "default": CPU_KEYS[1]}  # fmt: skip
@@ -76,6 +82,14 @@ def find_operator(op: Any) -> Operator:
     return getattr(found, overload) if overload and overload != "default" else found
 
 
+def when_there(op: Any, key: str, function: Any) -> None:
+    """Give an operator a kernel now, or when it is declared."""
+    try:
+        find_operator(op).add_kernel(key, function)
+    except AttributeError:
+        keep_kernel(str(op), key, function)
+
+
 def _registering(register: Callable[[Any], Any], func: Any) -> Any:
     """Register now, or give the decorator that does."""
 
@@ -90,8 +104,11 @@ def register_fake(
     op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Any:  # fmt: skip
-    """What an operator gives for tensors without data. Usable as a decorator."""
-    return _registering(find_operator(op).register_fake, func)
+    """What an operator gives for tensors without data. Usable as a decorator.
+
+    An operator that is not there (its library was not loaded) may be there later.
+    """
+    return _registering(lambda function: when_there(op, "Meta", function), func)
 
 
 impl_abstract = register_fake

@@ -92,8 +92,17 @@ def find_space(name: str) -> Any:
     return _SPACES.setdefault(name, OpNamespace(name))
 
 
+_KEPT: dict[str, dict[str, Callable[..., Any]]] = {}
+
+
+def keep_kernel(qualname: str, key: str, function: Callable[..., Any]) -> None:
+    """A kernel of an operator that is not declared yet: it gets it then."""
+    _KEPT.setdefault(qualname, {})[key] = function
+
+
 def add_operator(operator: Operator) -> None:
     """Make it `torch.ops.space.name`; a second overload joins the first operator."""
+    operator.kernels.update(_KEPT.pop(operator._qualname, {}))
     space = find_space(operator.namespace)
     first = space.operators.setdefault(operator._opname, operator)
     if first is not operator:

@@ -33,6 +33,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "utils.data.distributed": ("utils.data",),
     "torch_version": ("names", "names.version"),
     "_custom_ops": ("library",),
+    # Packages import these; their functions are for an exporter.
+    **{f"onnx.symbolic_opset{number}": ("onnx.symbolic_helper",) for number in range(7, 21)},
+    "autograd.functional": ("func.reverse",),
+    "nn.utils.stateless": ("func",),
     "_ops": ("ops", "library.operator", "library.spaces"),
     "_library": ("library",),
     "_library.custom_ops": ("library",),

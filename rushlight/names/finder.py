@@ -1,6 +1,8 @@
-"""Finders for `import`: modules that are aliases, and `torch` as another name of `rushlight`.
+"""Finders for `import`: modules that are aliases or stand-ins, and `torch` as another name of
+`rushlight`.
 
-`AliasFinder` is always on: it makes `rushlight.nn.modules.conv` from the table in `aliases.py`.
+`AliasFinder` is always on, and asked when there is no file: it makes `rushlight.optim.adamw` from
+the table in `aliases.py`, and `rushlight.distributed.tensor`, a module of stand-ins.
 `TorchFinder` is on between `install_as_torch()` and its end: `torch.X` is the module `rushlight.X`,
 the same object under a second name. (The classes of `importlib.abc` cost more to import than all
 this; a finder needs its methods only.)
@@ -16,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from rushlight.names.aliases import ALIASES
+from rushlight.names.refused import stand_in_reason
 
 OURS, THEIRS = "rushlight", "torch"
 
@@ -23,9 +26,13 @@ OURS, THEIRS = "rushlight", "torch"
 class AliasModule(ModuleType):
     """A module whose names are looked up in other modules, each time anew."""
 
+    def __init__(self, name: str, targets: tuple[str, ...]) -> None:
+        super().__init__(name, f"Names of PyTorch's {name}.")
+        self._targets = targets
+
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
-            for target in self.__dict__["_targets"]:
+            for target in self._targets:
                 module = importlib.import_module(f"{OURS}.{target}".rstrip("."))
                 if hasattr(module, name):
                     return getattr(module, name)
@@ -41,22 +48,32 @@ class AliasModule(ModuleType):
 
 
 class AliasFinder:
-    """Makes the modules of `ALIASES`."""
+    """Makes the modules of `ALIASES`, and modules of stand-ins."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         own = fullname.removeprefix(f"{OURS}.")
-        if own == fullname or own not in ALIASES:
+        if own == fullname:
             return None
-        return ModuleSpec(fullname, self, origin="an alias", is_package=True)
+        if own in ALIASES:
+            return ModuleSpec(fullname, self, origin="an alias", is_package=True)
+        theirs = f"{THEIRS}.{own}"
+        # The list of names is read only for a module of this kind.
+        if stand_in_reason(theirs) and importlib.import_module(
+            "rushlight.names.stand_in"
+        ).is_module(theirs):
+            return ModuleSpec(fullname, self, origin="stand-ins", is_package=True)
+        return None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return AliasModule(spec.name, f"Names of PyTorch's {spec.name}, which live elsewhere here.")
+        own = spec.name.removeprefix(f"{OURS}.")
+        if own in ALIASES:
+            return AliasModule(spec.name, ALIASES[own])
+        return importlib.import_module("rushlight.names.stand_in").StandInModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        own = module.__name__.removeprefix(f"{OURS}.")
-        module.__dict__["_targets"] = ALIASES[own]
+        """Nothing to run: what the module has is found when it is asked for."""
 
 
 class TorchFinder:

@@ -11,13 +11,15 @@ import sys
 
 from rushlight.base.errors import MissingNameError
 from rushlight.names.known import is_known
-from rushlight.names.refused import REFUSED
+from rushlight.names.refused import REFUSED, stand_in_reason
 
 
 def missing_name(module: str, name: str) -> AttributeError:
     """The error for `name`, asked of our module `module` ("rushlight.nn")."""
     theirs = "torch" + module.removeprefix("rushlight")
     reason = REFUSED.get(f"{theirs}.{name}") or REFUSED.get(theirs)
+    if not reason and is_known(theirs, name):
+        reason = stand_in_reason(theirs)
     if reason:
         return MissingNameError(f"{module}.{name} is not supported: {reason}")
     hint = _nearest(module, name)
