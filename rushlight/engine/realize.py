@@ -15,9 +15,9 @@ import numpy as np
 
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.target import HostError
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
-from rushlight.compiler.target import HostError
 from rushlight.engine.failures import (
     RunFailed,
     any_failed,
@@ -31,7 +31,8 @@ from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
-from rushlight.engine.undo import RISK, settle
+from rushlight.engine.undo import RISK
+from rushlight.engine.undo import forget as forget_changes
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
@@ -114,7 +115,7 @@ def _compute(roots: list[Node], kept: set[Node] | None) -> None:
         for node, buffer in zip(recording.roots, buffers, strict=True):
             node.become_leaf(buffer)
     if RISK.waits:
-        settle(any_failed())
+        forget_changes(any_failed())
 
 
 def read(node: Node) -> np.ndarray:

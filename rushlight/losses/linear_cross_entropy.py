@@ -17,7 +17,8 @@ import math
 from typing import Any
 
 import rushlight as torch
-from rushlight.losses.fused_linear_cross_entropy import Settings, fused_loss
+from rushlight.losses.chunks import Settings
+from rushlight.losses.fused_linear_cross_entropy import fused_loss
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import plain_loss
 from rushlight.tensors.indexing import check_index

@@ -301,7 +301,7 @@ def batch_norm(
     result = apply(
         ops.batch_norm, (input, weight, bias, float(eps)), label="NativeBatchNormBackward0"
     )
-    if running_mean is not None:
+    if running_mean is not None and count:
         _update_statistics(input.detach(), running_mean, running_var, momentum, count)
     return result
 

@@ -204,26 +204,41 @@ def ctc_loss(
         found.append(alpha)
     ends = np.asarray(lengths[0]) - 1
     last = stack(found)[known(ends.astype(np.int64)), arange(batch)]
-    return _finish_ctc(last, lengths[1], reduction, zero_infinity, low, single)
+    losses = _ctc_losses(last, lengths[1], low)
+    lost = losses.detach() > -low / 2
+    within = known(np.arange(steps)[:, None] < np.asarray(lengths[0]))
+    losses = losses + _ctc_mass(probs, within)
+    losses = _where(lost, 0.0 if zero_infinity else math.inf, losses)
+    return _reduced_ctc(losses, lengths[1], reduction, single)
 
 
-def _finish_ctc(
-    last: Tensor, sizes: list[int], reduction: str, zero_infinity: bool, low: float, single: bool
-) -> Tensor:
+def _ctc_mass(probs: Tensor, within: Tensor) -> Tensor:
+    """Zero, with the gradient exp(log_probs): PyTorch's gradient is that of log_softmax's input.
+
+    Behind log_softmax it makes no difference, since the gradient then sums to zero.
+    """
+    mass = sum_(_where(unsqueeze(within, 2), apply(ops.exp, (probs,)), 0.0), (0, 2))
+    return mass - mass.detach()
+
+
+def _ctc_losses(last: Tensor, sizes: list[int], low: float) -> Tensor:
+    """Of each sequence, from its last alphas: it ends in its last label or the blank behind it."""
     stop = np.asarray(sizes, np.int64)
     a = apply(ops.gather, (last, 1, known(2 * stop[:, None])))
     b = apply(ops.gather, (last, 1, known(np.maximum(2 * stop - 1, 0)[:, None])))
     b = _where(known((stop > 0)[:, None]), b, low)
     best = apply(ops.maximum, (a, b)).detach()
     whole = best + apply(ops.log, (apply(ops.exp, (a - best,)) + apply(ops.exp, (b - best,)),))
-    loss = reshape(-whole, (-1,))
-    lost = loss.detach() > -low / 2
-    loss = _where(lost, 0.0 if zero_infinity else math.inf, loss)
+    return reshape(-whole, (-1,))
+
+
+def _reduced_ctc(losses: Tensor, sizes: list[int], reduction: str, single: bool) -> Tensor:
     if reduction == "mean":
-        return (loss / known(np.maximum(stop, 1).astype(loss._dtype.np))).mean()
+        counts = np.maximum(np.asarray(sizes), 1).astype(losses._dtype.np)
+        return (losses / known(counts)).mean()
     if reduction == "sum":
-        return loss.sum()
-    return reshape(loss, ()) if single else loss
+        return losses.sum()
+    return reshape(losses, ()) if single else losses
 
 
 def _numbers(value: Any) -> list[int]:
