@@ -12,6 +12,7 @@ from typing import Any
 from rushlight.base.dtypes import DType
 from rushlight.tensors.creation import zeros
 from rushlight.tensors.from_data import tensor
+from rushlight.tensors.size import Size
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import TYPE_NAMES
 
@@ -27,7 +28,7 @@ class OldClass(type):
         return isinstance(instance, Tensor) and instance._dtype is cls.dtype
 
     def __call__(cls, *args: Any, device: Any = None) -> Tensor:
-        if len(args) == 1 and not isinstance(args[0], int):
+        if len(args) == 1 and not isinstance(args[0], int | Size):
             return tensor(args[0], dtype=cls.dtype, device=device)
         return zeros(*args, dtype=cls.dtype, device=device)
 
