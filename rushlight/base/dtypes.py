@@ -81,8 +81,15 @@ bfloat16 = _declare("bfloat16", "float", ml_dtypes.bfloat16, 5, "float32")
 float32 = _declare("float32", "float", np.float32, 6)
 float64 = _declare("float64", "float", np.float64, 7)
 
-_BY_NP = {d.np: d for d in _BY_NAME.values()}
 ALL_DTYPES = tuple(_BY_NAME.values())
+# Bytes that are stored and converted; arithmetic on them happens in float32.
+float8_e4m3fn = _declare("float8_e4m3fn", "float", ml_dtypes.float8_e4m3fn, 4, "float32")
+float8_e5m2 = _declare("float8_e5m2", "float", ml_dtypes.float8_e5m2, 4, "float32")
+float8_e4m3fnuz = _declare("float8_e4m3fnuz", "float", ml_dtypes.float8_e4m3fnuz, 4, "float32")
+float8_e5m2fnuz = _declare("float8_e5m2fnuz", "float", ml_dtypes.float8_e5m2fnuz, 4, "float32")
+float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4, "float32")
+
+_BY_NP = {d.np: d for d in _BY_NAME.values()}
 
 
 def find_dtype(name: str) -> DType:
@@ -114,7 +121,7 @@ def promote_types(a: DType, b: DType) -> DType:
     if a.is_floating_point or b.is_floating_point:
         if not (a.is_floating_point and b.is_floating_point):
             return a if a.is_floating_point else b
-        if a.priority == b.priority:  # bfloat16 with float16
+        if a.priority == b.priority:  # bfloat16 with float16, two kinds of float8
             return float32
         return a if a.priority > b.priority else b
     if a.kind == b.kind:

@@ -75,13 +75,13 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    return look(self).reshape(-1)[0].item() if self._dtype.itemsize != 2 or (
-        self._dtype.kind != "float") else float(look(self).reshape(-1)[0])  # fmt: skip
+    value = look(self).reshape(-1)[0]
+    return float(value) if self._dtype.kind == "float" else value.item()
 
 
 def tolist(self: Tensor) -> Any:
     values = look(self)
-    if self._dtype.kind == "float" and self._dtype.itemsize == 2:
+    if self._dtype.kind == "float" and self._dtype.itemsize <= 2:
         values = values.astype(np.float32)
     return values.tolist()
 

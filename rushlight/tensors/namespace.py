@@ -18,6 +18,11 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -188,7 +193,8 @@ TABLE.update(by_name(
     can_cast, flush,
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
-    bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    bfloat16, float16, float32, float64, float8_e4m3fn, float8_e4m3fnuz, float8_e5m2,
+    float8_e5m2fnuz, float8_e8m0fnu, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,

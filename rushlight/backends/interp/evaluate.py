@@ -91,6 +91,8 @@ def cast(value: np.ndarray, source: DType, target: DType) -> np.ndarray:
     if target.compute is not target and source.is_integral:
         # bfloat16 and float16 are reached through float32, as on the machine.
         return value.astype(np.float32).astype(target.np)
+    if target.name == "float8_e4m3fn":
+        value = np.clip(value.astype(np.float32), -448, 448)  # NaN stays NaN
     return value.astype(target.np)
 
 
