@@ -22,7 +22,8 @@ from rushlight.tensors.namespace import TABLE as _TABLE
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional xpu mps mtia cpu "
-    "library overrides hub futures multiprocessing types storage distributed func fx onnx".split()
+    "library overrides hub futures multiprocessing types storage distributed func fx onnx "
+    "distributions".split()
 )
 _INNER = frozenset(
     {"_C", "_dynamo", "_inductor", "backends", "compiler", "serialization", "replayed_settings"}

@@ -73,6 +73,7 @@ ARROWS: dict[str, set[str]] = {
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "func": _PUBLIC,
+    "distributions": _PUBLIC,
     "fx": _PUBLIC,
     "onnx": {"base"},
     "multiprocessing": set(),

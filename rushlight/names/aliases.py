@@ -12,7 +12,12 @@ instancenorm lazy linear loss module normalization padding pixelshuffle pooling 
 transformer upsampling utils""".split()
 _OPTIM = """adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam
 _functional""".split()
-_DISTRIBUTIONS: list[str] = []
+_DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet
+exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy
+half_normal independent inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal
+lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal negative_binomial
+normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT
+transformed_distribution uniform weibull wishart""".split()
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "nn.modules": ("nn",),

@@ -72,6 +72,14 @@ def run_program(name: str, only: str, make: bool) -> tuple[int, int]:
     return passed, failed
 
 
+def declare_torchvision() -> None:
+    """Let torchvision's Python part import on a PyTorch that cannot load its compiled operators."""
+    torch = importlib.import_module("torch")
+    signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", signature)
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run other people's programs.")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(programs())}; default: all")
@@ -79,7 +87,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--make", action="store_true", help="write the golden values (PyTorch)")
     args = parser.parse_args(argv)
     sys.path.insert(0, str(HERE))
-    if not args.make:
+    if args.make:
+        declare_torchvision()
+    else:
         importlib.import_module("rushlight.as_torch")
     passed = failed = 0
     for name in args.names or programs():

@@ -1,7 +1,7 @@
 """Conversions between dtypes, with the same bits on every CPU.
 
-float16 and bfloat16 values are their bits in i16, float8 values in i8 (`float8.py`). All conversions
-from and to them go through float32 (as PyTorch's do). NaN stays NaN and becomes quiet.
+float16 and bfloat16 values are their bits in i16, float8 values in i8 (`float8.py`). All
+conversions from and to them go through float32 (as PyTorch's do). NaN stays NaN and becomes quiet.
 """
 
 from __future__ import annotations
