@@ -13,6 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 _PACKAGE = str(Path(__file__).parent.parent)
 
 
@@ -77,6 +79,10 @@ class ShapeError(RushlightError, RuntimeError):
 
 class DTypeError(RushlightError, TypeError):
     """A dtype that the operation does not take."""
+
+
+class LinAlgError(RushlightError, RuntimeError, np.linalg.LinAlgError):
+    """A matrix that has no inverse, or no factorization of the kind that was asked for."""
 
 
 class BackendError(RushlightError, RuntimeError):

@@ -305,7 +305,7 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
-            chosen = self._mixture_distribution.sample(sample_shape)
+            chosen = self._mixture_distribution.expand(self.batch_shape).sample(sample_shape)
             drawn = self._component_distribution.sample(sample_shape)
             at = len(sample_shape) + len(self.batch_shape)
             index = chosen.reshape(chosen.shape + (1,) * (self._event_ndims + 1))

@@ -120,7 +120,8 @@ def _to_lower_cholesky(constraint: Any) -> Any:
     return transforms.LowerCholeskyTransform()
 
 
-@_both(constraints.positive_definite, constraints.positive_semidefinite)
+@transform_to.register(constraints.positive_definite)
+@transform_to.register(constraints.positive_semidefinite)
 def _to_positive_definite(constraint: Any) -> Any:
     return transforms.PositiveDefiniteTransform()
 

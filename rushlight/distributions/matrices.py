@@ -335,7 +335,12 @@ class Wishart(_ByMatrix, ExponentialFamily):
 
     @property
     def arg_constraints(self) -> Any:  # type: ignore[override]
-        return {"df": constraints.greater_than(self._event_shape[-1] - 1)}
+        return {
+            "covariance_matrix": constraints.positive_definite,
+            "precision_matrix": constraints.positive_definite,
+            "scale_tril": constraints.lower_cholesky,
+            "df": constraints.greater_than(self._event_shape[-1] - 1),
+        }
 
     def __init__(
         self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None,

@@ -49,7 +49,7 @@ class Weibull(TransformedDistribution):
     @property
     def mode(self) -> Any:
         k = self.concentration
-        return self.scale * ((k - 1) / k).clamp(min=0) ** self.concentration_reciprocal
+        return self.scale * ((k - 1) / k) ** self.concentration_reciprocal
 
     @property
     def variance(self) -> Any:

@@ -6,11 +6,13 @@ result it gives. Gradients are graphs of other records.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from rushlight.base.errors import LinAlgError
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, mul, sub
@@ -65,9 +67,32 @@ def _host(
     fields.setdefault("shape", operand_shape)
     fields.setdefault("dtype", float_dtype)
     fields.setdefault("check", check_square)
+    reference = _telling(reference, SHOWN.get(name, name))
     return op(
         name=name, doc=doc, inputs=inputs, kind="host", reference=reference, grad=grad, **fields
     )
+
+
+SHOWN = {"inverse": "inv"}
+WHY = {
+    "cholesky": "The factorization could not be completed because the input is not "
+    "positive-definite.",
+    "inv": "The inversion could not be completed because the input matrix is singular.",
+    "solve": "The solver failed because the input matrix is singular.",
+}
+
+
+def _telling(reference: Callable, name: str) -> Callable:
+    """The function with PyTorch's class of error, and a text that names the function."""
+
+    @functools.wraps(reference)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return reference(*args, **kwargs)
+        except np.linalg.LinAlgError as error:
+            raise LinAlgError(f"linalg.{name}: {WHY.get(name, error)}") from None
+
+    return call
 
 
 SQUARE_ERRORS = (

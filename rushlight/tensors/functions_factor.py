@@ -17,6 +17,7 @@ from rushlight.base.dtypes import int32
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
+from rushlight.tensors.factor_info import bad_minor, checked, raise_for, spoil
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import known
@@ -25,7 +26,6 @@ from rushlight.tensors.functions_slices import diagonal, narrow
 from rushlight.tensors.functions_solve import (
     _need_matrix,
     _need_square,
-    _no_info,
     _write,
     cholesky_solve,
 )
@@ -65,8 +65,11 @@ def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = Non
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """cholesky, and 0 for each matrix that is positive."""
-    return _write(CholeskyEx((cholesky(input, upper=upper), _no_info(input))), out)
+    """cholesky, and for each matrix 0, or the order of the leading minor that is not positive."""
+    good, info, bad = checked(input, bad_minor)
+    if check_errors:
+        raise_for("cholesky", info)
+    return _write(CholeskyEx((spoil(cholesky(good, upper=upper), bad), info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int32
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import zeros
+from rushlight.tensors.factor_info import checked, raise_for, spoil, zero_pivot
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
@@ -40,10 +39,6 @@ def _need_matrix(name: str, x: Tensor) -> None:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
 
 
-def _no_info(x: Tensor) -> Tensor:
-    return zeros(*x._shape[:-2], dtype=int32)
-
-
 def _write(results: tuple, out: Any) -> Any:
     if out is None:
         return results
@@ -58,8 +53,12 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
-    """The inverse, and 0 for each matrix that has one."""
-    return _write(InvEx((inv(A), _no_info(A))), out)
+    """The inverse, and for each matrix 0, or the number of the pivot that is 0."""
+    _need_square("inv", A)
+    good, info, bad = checked(A, zero_pivot)
+    if check_errors:
+        raise_for("inv", info)
+    return _write(InvEx((spoil(inv(good), bad), info)), out)
 
 
 def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
@@ -97,8 +96,11 @@ def solve_ex(
     check_errors: bool = False,
     out: Any = None,  # noqa: N803
 ) -> Any:
-    """solve, and 0 for each matrix that is not singular."""
-    return _write(SolveEx((solve(A, B, left=left), _no_info(A))), out)
+    """solve, and for each matrix 0, or the number of the pivot that is 0."""
+    good, info, bad = checked(A, zero_pivot)
+    if check_errors:
+        raise_for("solve", info)
+    return _write(SolveEx((spoil(solve(good, B, left=left), bad), info)), out)
 
 
 def solve_triangular(

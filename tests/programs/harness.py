@@ -44,7 +44,9 @@ def fill(model: Any, scale: float = 0.2) -> Any:
         for name, value in model.named_parameters():
             drawn = generator(name, tuple(value.shape)).standard_normal(tuple(value.shape))
             is_gain = value.dim() == 1 and name.endswith("weight")
-            shrink = scale if value.dim() < 2 else scale / np.sqrt(value.numel() / value.shape[0]) * 2
+            shrink = (
+                scale if value.dim() < 2 else scale / np.sqrt(value.numel() / value.shape[0]) * 2
+            )
             found = drawn * shrink + (1.0 if is_gain else 0.0)
             value.copy_(torch.from_numpy(found.astype(np.float32)).to(value.dtype))
         for name, value in model.named_buffers():
