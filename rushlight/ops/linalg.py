@@ -105,6 +105,7 @@ inverse = _host(
     (Arg("x"),),
     np.linalg.inv,
     lambda g, out: (-matmul(t(out), matmul(g, t(out))),),
+    may_refuse=True,
     torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
@@ -131,6 +132,7 @@ solve = _host(
     solve_grad,
     shape=solve_shape,
     dtype=common_dtype,
+    may_refuse=True,
     samples=lambda rng: [
         Sample((well(rng, 3, 3), array(rng, 3, 2))),
         Sample((well(rng, 2, 2, 2), array(rng, 2, 2, 1))),
@@ -157,6 +159,7 @@ cholesky = _host(
     (Arg("x"),),
     lambda x: np.linalg.cholesky(x),
     cholesky_grad,
+    may_refuse=True,
     torch=("torch.linalg.cholesky", "torch.cholesky"),
     samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
     error_samples=SQUARE_ERRORS,
