@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rushlight import names as _names
 from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
 from rushlight.compiler.target import Backend
-
-__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps", "openmp",
@@ -21,6 +18,7 @@ __all__ = [
 # Name -> module that holds BACKEND. In the order they are preferred.
 _MODULES = {
     "llvm": "rushlight.backends.llvm",
+    "c": "rushlight.backends.c",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

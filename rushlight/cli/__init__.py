@@ -1,5 +1,6 @@
 """The command `rushlight`: one subcommand per file of this folder.
 
+    rushlight conformance BACKEND
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
@@ -12,9 +13,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import demo, doctor, explain, run
+from . import conformance, demo, doctor, explain, run
 
-COMMANDS = (demo, doctor, explain, run)
+COMMANDS = (conformance, demo, doctor, explain, run)
 
 
 def build_parser() -> argparse.ArgumentParser:

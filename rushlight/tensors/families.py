@@ -1,4 +1,4 @@
-"""The families of functions, in the order in which later ones may replace names of earlier ones.
+"""The families of functions; a name belongs to one of them.
 
 Gives FUNCTIONS (the torch namespace) and METHODS (the Tensor class), with the forms of `forms.py`.
 """
@@ -26,24 +26,27 @@ from rushlight.tensors import (
     functions_solve,
     functions_special,
     functions_stats,
+    functions_turned,
+    functions_unique,
     functions_view,
     odd_methods,
     random,
     untyped,
 )
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.operands import checked
 
 FAMILIES = (
-    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
-    functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
-    functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
-    functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
-    functions_sampling, random,
+    functions_view, functions_slices, functions_math, functions_select, functions_unique,
+    functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
+    functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
+    functions_native, functions_turned, functional_sample, functions_foreach, functions_checks,
+    odd_methods, untyped, functions_sampling, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
-    FUNCTIONS.update(_family.FUNCTIONS)
+    FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update(_family.METHODS)
 
 # What PyTorch gives an `out=`, where the function itself has none.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
 
@@ -31,8 +32,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
-        if self._dtype.name == "bfloat16":
-            raise TypeError("Got unsupported ScalarType BFloat16")
+        if self._dtype.np.kind == "V" or self._dtype.name == "bfloat16":
+            raise TypeError(f"Got unsupported ScalarType {NAMES[self._dtype.name]}")
     return shared_array(self)
 
 
@@ -76,7 +77,8 @@ def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     value = look(self).reshape(-1)[0]
-    return float(value) if self._dtype.kind == "float" else value.item()
+    narrow = self._dtype.kind == "float" and self._dtype.itemsize <= 2
+    return float(value) if narrow else value.item()
 
 
 def tolist(self: Tensor) -> Any:

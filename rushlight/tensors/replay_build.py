@@ -26,7 +26,7 @@ from rushlight.engine.realize import (
 )
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
-from rushlight.engine.undo import forget as forget_changes
+from rushlight.engine.undo import forget_changes
 from rushlight.ir.node import Node
 from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
 from rushlight.tensors.storage import Storage

@@ -1,14 +1,13 @@
 """Conversions between dtypes, with the same bits on every CPU.
 
-float16 and bfloat16 values are their bits in i16, float8 values in i8 (`float8.py`). All
-conversions from and to them go through float32 (as PyTorch's do). NaN stays NaN and becomes quiet.
+float16 and bfloat16 values are their bits in i16. All conversions from and to them go through
+float32 (as PyTorch's do). NaN stays NaN and becomes quiet.
 """
 
 from __future__ import annotations
 
 import llvmlite.ir as ir
 
-from rushlight.backends.llvm.float8 import float8_to_float, float_to_float8
 from rushlight.backends.llvm.ops import F32, F64, I32, Op, constant, with_lanes
 from rushlight.base.dtypes import DType, float32, int32, int64
 
@@ -21,14 +20,12 @@ def emit_cast(op: Op) -> ir.Value:
     if source is goal:
         return x
     if source.compute is float32 and source is not float32:
-        x = _narrow_to_float(op, x)
+        x = _bfloat16_to_float(b, x) if source.name == "bfloat16" else _half_to_float(op, x)
         return emit_cast(op._replace(args=(x,), source=float32))
     if goal.kind == "bool":
         return _to_bool(b, x, source)
-    if goal.is_floating_point and goal.itemsize <= 2:
+    if goal.is_floating_point and goal.itemsize == 2:
         x = emit_cast(op._replace(dtype=float32))
-        if goal.itemsize == 1:
-            return float_to_float8(b, x, goal)
         return _float_to_bfloat16(b, x) if goal.name == "bfloat16" else _float_to_half(op, x)
     kind = with_lanes(_plain(goal), x.type)
     if source.is_floating_point:
@@ -42,7 +39,7 @@ def cast_bytes(source: DType, goal: DType) -> int:
     """The widest value on the way of a cast, besides its ends."""
     if source.is_floating_point and goal.name == "uint32":
         return 8
-    half = any(d.is_floating_point and d.itemsize <= 2 for d in (source, goal))
+    half = any(d.is_floating_point and d.itemsize == 2 for d in (source, goal))
     return 4 if half else 1
 
 
@@ -108,12 +105,6 @@ def _float_to_uint64(b: ir.IRBuilder, x: ir.Value, source: DType) -> ir.Value:
     high = b.fcmp_ordered(">=", x, limit)
     part = _float_to_signed(b, b.select(high, b.fsub(x, limit), x), source, int64)
     return b.select(high, b.xor(part, constant(part.type, -(1 << 63))), part)
-
-
-def _narrow_to_float(op: Op, x: ir.Value) -> ir.Value:
-    if op.source.itemsize == 1:
-        return float8_to_float(op.b, x, op.source)
-    return _bfloat16_to_float(op.b, x) if op.source.name == "bfloat16" else _half_to_float(op, x)
 
 
 def _bfloat16_to_float(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -241,9 +241,8 @@ OPS: dict[str, Callable[[Op], ir.Value]] = {
 
 def constant_payload(node: E) -> Any:
     value = node.meta[0]
-    if node.dtype.is_floating_point and node.dtype.itemsize <= 2:
-        bits = f"uint{8 * node.dtype.itemsize}"
-        return int(node.dtype.np.type(value).view(bits))
+    if node.dtype.is_floating_point and node.dtype.itemsize == 2:
+        return int(node.dtype.np.type(value).view("uint16"))
     return int(value) if node.dtype.is_integral else value
 
 

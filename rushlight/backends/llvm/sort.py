@@ -91,7 +91,7 @@ class _SortEmitter:
         """The key as an unsigned integer of key_bits that sorts as the statement says."""
         key = self.stmt.key
         dtype = key.dtype
-        if dtype.is_floating_point and dtype.itemsize <= 2:
+        if dtype.is_floating_point and dtype.itemsize == 2:
             key, dtype = cast(key, float32), float32
         env = {**self.env, self.stmt.over.name: at}
         value = emit_value(self.ctx, builder, key, env, Lanes(), {})

@@ -13,6 +13,7 @@ from rushlight.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from rushlight.utils.data.distributed import DistributedSampler
 from rushlight.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -21,6 +22,7 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from rushlight.utils.data.worker import get_worker_info
 
 __getattr__ = _names.getattr_of(__name__)
 
@@ -30,6 +32,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -41,5 +44,6 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "get_worker_info",
     "random_split",
 ]
