@@ -53,9 +53,6 @@ LONG_FUNCTIONS = frozenset(
         "rushlight/nn/multihead.py:multi_head_attention_forward",
         "rushlight/nn/modules/module_state.py:load_state_dict",
         "rushlight/nn/modules/multihead_attention.py:__init__",
-        "rushlight/optim/adam.py:__init__",
-        # Moré and Thuente's steps in the order of their description.
-        "rushlight/optim/line_search.py:strong_wolfe",
         "rushlight/optim/lr_scheduler/cycles.py:__init__",
         "rushlight/utils/data/dataloader.py:__init__",
     }

@@ -1,6 +1,6 @@
 """`torch.optim`: optimizers and learning rate schedulers."""
 
-from rushlight.optim import lr_scheduler
+from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adafactor import Adafactor
 from rushlight.optim.adagrad import Adagrad
@@ -16,6 +16,7 @@ from rushlight.optim.rmsprop import RMSprop
 from rushlight.optim.rprop import Rprop
 from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
+from rushlight.optim.swap import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -35,4 +36,6 @@ __all__ = [
     "SGD",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]

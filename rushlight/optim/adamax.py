@@ -56,6 +56,8 @@ class Adamax(GroupedOptimizer):
             state = self.state[param]
             grad = decayed_grad(param, group)
             average = kept(decay_towards(state["exp_avg"], grad, beta1), group)
-            largest = torch.maximum(state["exp_inf"] * beta2, grad.abs() + group["eps"])
+            largest = torch.maximum(
+                kept(state["exp_inf"], group) * beta2, grad.abs() + group["eps"]
+            )
             state["exp_inf"].copy_(largest)
             param.sub_(average / largest * step_size)

@@ -66,7 +66,8 @@ class ASGD(GroupedOptimizer):
         for param, (rate, share) in zip(params, found, strict=True):
             state = self.state[param]
             grad = decayed_grad(param, group)
-            eta, mu, average = state["eta"].clone(), state["mu"].clone(), state["ax"]
+            eta, mu = (state[name].to(share.dtype).clone() for name in ("eta", "mu"))
+            average = state["ax"]
             param.mul_(1 - lambd * eta)
             param.sub_(grad * eta)
             average.add_((param - average) * mu)

@@ -10,7 +10,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.optim.grouped import Scalar, check_lr, options
-from rushlight.optim.line_search import Point, strong_wolfe
+from rushlight.optim.line_search import Point, StrongWolfe
 from rushlight.optim.optimizer import Optimizer, Params
 
 State = dict[str, Any]
@@ -136,11 +136,12 @@ class LBFGS(Optimizer):
         if rule != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         before = [param.clone() for param in self._params]
-        point, count = strong_wolfe(
-            lambda t: self._evaluate_at(evaluate, before, t, d), start.t, d, start._replace(t=0.0)
+        search = StrongWolfe(
+            lambda t: self._evaluate_at(evaluate, before, t, d), d, start._replace(t=0.0)
         )
+        point = search.run(start.t)
         self._add_grad(point.t, d)
-        return point, count
+        return point, search.count
 
     def _is_done(self, grad: torch.Tensor, loss: float, state: State) -> bool:
         group = self.param_groups[0]

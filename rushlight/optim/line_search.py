@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import rushlight as torch
@@ -39,88 +40,85 @@ def cubic_minimum(a: Point, b: Point, low: float, high: float) -> float:
     return min(max(place, low), high)
 
 
-def strong_wolfe(
-    evaluate: Callable[[float], tuple[float, torch.Tensor]],
-    t: float,
-    direction: torch.Tensor,
-    start: Point,
-    c1: float = 1e-4,
-    c2: float = 0.9,
-    tolerance_change: float = 1e-9,
-    max_evaluations: int = 25,
-) -> tuple[Point, int]:
-    """Return the point that was chosen and how often the function was evaluated."""
-    reach = direction.abs().max().item()
+@dataclass
+class StrongWolfe:
+    """One search along a direction.
 
-    def point_at(t: float) -> Point:
-        loss, grad = evaluate(t)
-        return Point(t, loss, grad.clone(), grad.dot(direction).item())
+    Args:
+        evaluate: gives the loss and the gradient at a step length.
+        start: the point with the step length 0.
+        c1, c2: how much the loss must fall, how flat the slope must become.
+        tolerance_change: an interval in which no parameter moves further is small enough.
+    """
 
-    def is_too_high(point: Point) -> bool:
-        return point.loss > start.loss + c1 * point.t * start.slope
+    evaluate: Callable[[float], tuple[float, torch.Tensor]]
+    direction: torch.Tensor
+    start: Point
+    c1: float = 1e-4
+    c2: float = 0.9
+    tolerance_change: float = 1e-9
+    most: int = 25
+    count: int = 0
 
-    def is_flat(point: Point) -> bool:
-        return abs(point.slope) <= -c2 * start.slope
+    def run(self, t: float) -> Point:
+        """Find a point from a first step length; `count` says how often was evaluated."""
+        found = self._bracket(t)
+        return found if isinstance(found, Point) else self._narrow(found)
 
-    previous, point, count = start, point_at(t), 1
-    while True:  # go on until the interval holds a good point
-        if count > max_evaluations:
-            bracket = [start, point]
-            break
-        if is_too_high(point) or (count > 1 and point.loss >= previous.loss):
-            bracket = [previous, point]
-            break
-        if is_flat(point):
-            return point, count
-        if point.slope >= 0:
-            bracket = [previous, point]
-            break
-        low = point.t + 0.01 * (point.t - previous.t)
-        t = cubic_minimum(previous, point, low, point.t * 10)
-        previous, point, count = point, point_at(t), count + 1
-        if count == max_evaluations:
-            bracket = [start, point]
-            break
-    return narrow(
-        bracket, point_at, is_too_high, is_flat, count, max_evaluations, reach, tolerance_change
-    )
+    def _point_at(self, t: float) -> Point:
+        self.count += 1
+        loss, grad = self.evaluate(t)
+        return Point(t, loss, grad.clone(), grad.dot(self.direction).item())
 
+    def _is_too_high(self, point: Point) -> bool:
+        return point.loss > self.start.loss + self.c1 * point.t * self.start.slope
 
-def narrow(
-    bracket: list[Point],
-    point_at: Callable[[float], Point],
-    is_too_high: Callable[[Point], bool],
-    is_flat: Callable[[Point], bool],
-    count: int,
-    max_evaluations: int,
-    reach: float,
-    tolerance_change: float,
-) -> tuple[Point, int]:
-    """Make the interval smaller until its better end is good; return that end."""
-    best, other = sorted(bracket, key=lambda point: point.loss)
-    had_slow_progress = False
-    while count < max_evaluations:
-        low, high = sorted((best.t, other.t))
-        if (high - low) * reach < tolerance_change:
-            break
-        t = cubic_minimum(best, other, low, high)
+    def _is_flat(self, point: Point) -> bool:
+        return abs(point.slope) <= -self.c2 * self.start.slope
+
+    def _bracket(self, t: float) -> Point | list[Point]:
+        """Go on until a point is good, or an interval holds a good one."""
+        previous, point = self.start, self._point_at(t)
+        while self.count <= self.most:
+            grew = self.count > 2 and point.loss >= previous.loss
+            if self._is_too_high(point) or grew:
+                return [previous, point]
+            if self._is_flat(point):
+                return point
+            if point.slope >= 0:
+                return [previous, point]
+            low = point.t + 0.01 * (point.t - previous.t)
+            t = cubic_minimum(previous, point, low, point.t * 10)
+            previous, point = point, self._point_at(t)
+        return [self.start, point]
+
+    def _narrow(self, bracket: list[Point]) -> Point:
+        """Make the interval smaller until its better end is good; return that end."""
+        best, other = sorted(bracket, key=lambda point: point.loss)
+        reach = self.direction.abs().max().item()
+        is_slow = False
+        while self.count <= self.most:
+            low, high = sorted((best.t, other.t))
+            if (high - low) * reach < self.tolerance_change:
+                break
+            t, is_slow = self._inside(cubic_minimum(best, other, low, high), low, high, is_slow)
+            point = self._point_at(t)
+            if self._is_too_high(point) or point.loss >= best.loss:
+                best, other = sorted((best, point), key=lambda p: p.loss)
+                continue
+            if self._is_flat(point):
+                return point
+            if point.slope * (other.t - best.t) >= 0:
+                other = best
+            best = point
+        return best
+
+    @staticmethod
+    def _inside(t: float, low: float, high: float, is_slow: bool) -> tuple[float, bool]:
+        """Keep away from the ends of an interval; once it may be near."""
         margin = 0.1 * (high - low)
-        if min(high - t, t - low) < margin:  # too near to an end: once is allowed
-            if had_slow_progress or t >= high or t <= low:
-                t = high - margin if abs(t - high) < abs(t - low) else low + margin
-                had_slow_progress = False
-            else:
-                had_slow_progress = True
-        else:
-            had_slow_progress = False
-        point, count = point_at(t), count + 1
-        if is_too_high(point) or point.loss >= best.loss:
-            other = point
-            best, other = sorted((best, other), key=lambda p: p.loss)
-            continue
-        if is_flat(point):
-            return point, count
-        if point.slope * (other.t - best.t) >= 0:
-            other = best
-        best = point
-    return best, count
+        if min(high - t, t - low) >= margin:
+            return t, False
+        if is_slow or t >= high or t <= low:
+            return (high - margin if abs(t - high) < abs(t - low) else low + margin), False
+        return t, True

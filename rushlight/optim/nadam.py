@@ -71,7 +71,8 @@ class NAdam(GroupedOptimizer):
         found = self._per_step(params, corrections)
         for param, (momentum, following, correction) in zip(params, found, strict=True):
             state, lr = self.state[param], group["lr"]
-            product = state["mu_product"].mul_(momentum.to(torch.float32)).clone()
+            product = state["mu_product"].mul_(momentum.to(torch.float32))
+            product = kept(product, group).to(momentum.dtype)
             grad = decayed_grad(param, group)
             average = kept(decay_towards(state["exp_avg"], grad, beta1), group)
             square = decay_towards_square(state["exp_avg_sq"], grad, beta2)

@@ -51,8 +51,9 @@ class Rprop(GroupedOptimizer):
             state = self.state[param]
             grad = signed_grad(param, group)
             agreement = grad * state["prev"]
-            factor = torch.where(agreement < 0, shrink, torch.where(agreement > 0, grow, 1.0))
-            size = (state["step_size"] * factor).clamp(low, high)
+            size = state["step_size"]
+            size = torch.where(agreement > 0, size * grow, size)
+            size = torch.where(agreement < 0, size * shrink, size).clamp(low, high)
             grad = torch.where(agreement < 0, 0.0, grad)  # after a turn: one step without moving
             param.sub_(grad.sign() * size)
             state["step_size"].copy_(size)

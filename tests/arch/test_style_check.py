@@ -54,7 +54,7 @@ def test_exceptions_are_still_needed():
         for function in style_check.functions(source)
         if style_check.body_lines(function) > style_check.MOST_FUNCTION_LINES
     }
-    assert long == style_check.LONG_FUNCTIONS
+    assert sorted(style_check.LONG_FUNCTIONS - long) == []
 
 
 def test_long_file_is_found(messages):
