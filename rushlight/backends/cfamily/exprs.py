@@ -73,7 +73,8 @@ class ExprPrinter:
         if not isinstance(value, Expr):
             return f"({value})" if value < 0 else str(value)
         parts = []
-        for monomial, coef in value.terms:
+        terms = sorted(value.terms, key=lambda term: (-len(term[0]), -abs(term[1])))
+        for monomial, coef in terms:  # large strides first
             factors = [self._atom(atom, texts or {}) for atom in monomial]
             if abs(coef) != 1:
                 factors.append(str(abs(coef)))
