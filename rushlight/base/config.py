@@ -141,6 +141,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Size in MiB above which the programs not used for longest are deleted from the disk."),
     Setting("c_compiler", "RUSHLIGHT_CC", TEXT, "",
             "C compiler of the backend 'c'; empty: cc, gcc, clang or ziglang, the first found."),
+    Setting("opencl_device", "RUSHLIGHT_OPENCL_DEVICE", TEXT, "",
+            "Part of the name of the OpenCL device to use; empty: a GPU if there is one."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -183,6 +185,7 @@ class Config:
     cache: bool
     cache_limit_mb: int
     c_compiler: str
+    opencl_device: str
     num_threads: int
     cpu_features: str
     torch_home: str
