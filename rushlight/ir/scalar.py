@@ -165,9 +165,9 @@ def local(tile: Any, at: int | Expr) -> E:
     return make("local", (), tile.dtype, (tile, at))
 
 
-def acc(dtype: DType) -> E:
-    """In the epilogue of a DotGrid: the finished sum of this output element."""
-    return make("acc", (), dtype)
+def acc(dtype: DType, number: int = 0) -> E:
+    """In the epilogue of a grid: the finished sum of this element (one of several by number)."""
+    return make("acc", (), dtype, number)
 
 
 _VALUE_VARS: weakref.WeakKeyDictionary[E, Var] = weakref.WeakKeyDictionary()

@@ -1,29 +1,39 @@
-"""Attention: an AttentionGrid becomes one kernel function and two micro kernels.
+"""Attention: an AttentionGrid becomes a kernel function per side, and micro kernels.
 
-An instance computes a block of queries of one batch element. Queries lie in the lanes of vectors,
-so a softmax over keys is arithmetic between vectors and never crosses lanes:
+An instance computes a block of owners of one batch element (attention_sides.py). Owners lie in the
+lanes of vectors, so what happens between the products never crosses lanes:
 
-    for each panel of queries: pack q as [e][columns]                      -> L2
-    for each block of keys:                                     (KEY_BLOCK)
-        pack k as panels of rows, v as panels of [key][rows]               -> L1 or L2
-        for each panel of queries that sees the block:
-            scores [key][columns] = k @ q^T       micro kernel, from 0
-            the score hole, the largest, p = exp(score - largest), their sums: attention_steps.py
-            sums [ev][columns] = sums * shrink + v^T @ p         micro kernel
-    divide by the sums of p, turn to [query][ev], the stores
+    for each panel of owners: pack its operand of each product as [k][columns]        -> L2
+    for each tile of KEY_BLOCK inner rows that a run or the causal mask leaves:
+        pack the inner operands as [row][features]                                    -> L1 or L2
+        for each panel of owners that sees the tile:
+            accs [row][columns] = inner @ owners^T         micro kernel, from 0
+            probabilities or weights of them: attention_steps.py
+            sums [n][columns] += other^T @ weights         micro kernel
+    turn the sums to [owner][n], the stores: attention_results.py
 
-Always true: [attention] of tile/ir says what is computed; the size of the query block, the panels
-and the registers are free. A panel of queries lies in one QUERY_GROUP.
+Always true: [attention] of tile/ir says what is computed; the size of the block, the panels, the
+registers and the packing are free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.attention_steps import State, StepEmitter
+from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
+from rushlight.backends.llvm.attention_results import ResultEmitter
+from rushlight.backends.llvm.attention_sides import (
+    Layout,
+    Side,
+    accs_of,
+    inner_of,
+    side_of,
+    sides_of,
+)
+from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
@@ -32,15 +42,16 @@ from rushlight.backends.llvm.schedule import (
     along_k,
     choose_attention_schedule,
     dot_grain,
+    panel_rows,
 )
 from rushlight.backends.llvm.types import Launch, Scratch
+from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.target import Caps
-from rushlight.compiler.tile.ir import KEY_BLOCK, QUERY_GROUP, AttentionGrid, Program
-from rushlight.ir.scalar import cast
+from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum, Program
+from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, maximum, product
 
-ALIGN = 64
 Index = int | Expr
 
 
@@ -51,212 +62,300 @@ def lower_attention_grid(
     caps: Caps,
     schedule: AttentionSchedule | None = None,
 ) -> tuple[list[Launch], list[Scratch]]:
-    """The launch of an attention; `schedule` overrides the chosen one (same bits)."""
+    """One launch per side that has results; `schedule` overrides the chosen one (same bits)."""
     if grid.acc_dtype not in (float32, float64):
         raise TypeError(
             f"{program.name}: AttentionGrid.acc_dtype is {grid.acc_dtype.name}; allowed are "
             "float32 and float64"
         )
-    ctx = context("")
-    schedule = schedule or choose_attention_schedule(grid, ctx.target, caps.threads)
-    emitter = AttentionEmitter(ctx, grid, schedule)
-    emitter.emit()
-    pairs = schedule.queries * grid.s.extent
-    work = maximum(pairs * (grid.e.extent + grid.ev.extent + 16) // schedule.lanes, 1)
-    count, local = product(emitter.extents), emitter.layout.total
-    return [Launch(ctx.function.name, 0, count, local, dot_grain(work), work)], []
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Byte offsets of the parts of an instance's scratch, and their total."""
-
-    k: Index
-    v: Index
-    sums: Index
-    state: Index
-    scores: Index
-    turned: Index
-    total: Index
+    launches = []
+    for name in sides_of(grid):
+        ctx = context(f"_{name}")
+        side = side_of(grid, name)
+        chosen = schedule or choose_attention_schedule(grid, name, ctx.target, caps.threads)
+        emitter = AttentionEmitter(ctx, grid, side, chosen)
+        emitter.emit()
+        features = sum((p.k.extent for p in grid.products), start=0)
+        features = features + sum((x.n.extent for x in side.sums if x.n is not None), start=0)
+        pairs = chosen.owners * side.inner.extent
+        work = maximum(pairs * (features + 16) // chosen.lanes, 1)
+        count, local = product(emitter.extents), emitter.layout.total
+        launches.append(Launch(ctx.function.name, 0, count, local, dot_grain(work), work))
+    return launches, []
 
 
 class AttentionEmitter:
-    def __init__(
-        self, ctx: KernelContext, grid: AttentionGrid, schedule: AttentionSchedule
-    ) -> None:
-        self.ctx, self.grid, self.schedule = ctx, grid, schedule
-        s, dtype = schedule, grid.acc_dtype
-        q, k, v = (cast(value, dtype) for value in (grid.q, grid.k, grid.v))
-        # Rows of k side by side stay as they lie; a row length that is no number is turned.
-        features = grid.e.extent
-        k_turned = along_k(grid.k, grid.s, grid.e)
-        is_row = isinstance(features, int) and k_turned
-        self.k_step = ceildiv(features, s.lanes) * s.lanes + s.lanes if is_row else None
-        v_turned = along_k(grid.v, grid.ev, grid.s)
-        self.v_step = KEY_BLOCK + s.lanes if v_turned else None
-        steps = (self.k_step, 1) if self.k_step else (1, s.key_rows)
-        k_shape = MicroShape(s.key_rows, s.vectors, s.lanes, dtype, *steps)
-        steps = (self.v_step, 1) if self.v_step else (1, s.value_rows)
-        v_shape = MicroShape(s.value_rows, s.vectors, s.lanes, dtype, *steps)
-        self.k_micro = micro_kernel(ctx.module, k_shape, ctx.target)
-        self.v_micro = micro_kernel(ctx.module, v_shape, ctx.target)
-        q_turned = along_k(grid.q, grid.l, grid.e)
-        self.q = Operand(q, grid.l, grid.e, s.columns, s.lanes, q_turned, dtype)
-        self.k = Operand(k, grid.s, grid.e, s.key_rows, s.lanes, k_turned, dtype, self.k_step)
-        self.v = Operand(v, grid.ev, grid.s, s.value_rows, s.lanes, v_turned, dtype, self.v_step)
-        self.width = ceildiv(grid.ev.extent, s.value_rows) * s.value_rows
-        self.turned_width = ceildiv(grid.ev.extent, s.lanes) * s.lanes
-        self.layout = self._layout()
-        self.extents = [*(a.extent for a in grid.batch), ceildiv(grid.l.extent, s.queries)]
+    """One side of a grid."""
 
-    def _layout(self) -> Layout:
-        s, grid = self.schedule, self.grid
-        panels = s.queries // s.columns
-        keys = -(-KEY_BLOCK // s.key_rows) * s.key_rows
-        at: Index = 0
-        starts = []
-        # A panel of sums has room for whole vectors along ev, which are read when it is turned.
-        self.sums_room = maximum(self.width, self.turned_width) * s.columns
-        for elements in (
-            s.queries * grid.e.extent + self.q.slack,
-            keys * (self.k_step or grid.e.extent) + self.k.slack,
-            maximum(self.width, 1) * (self.v_step or KEY_BLOCK) + self.v.slack,
-            panels * self.sums_room,
-            2 * s.queries,
-            keys * s.columns,
-            s.columns * self.turned_width,
-        ):
-            starts.append(at)
-            at = at + ceildiv(elements * grid.acc_dtype.itemsize, ALIGN) * ALIGN
-        return Layout(*starts[1:], at)
+    def __init__(
+        self, ctx: KernelContext, grid: AttentionGrid, side: Side, s: AttentionSchedule
+    ) -> None:
+        self.ctx, self.grid, self.side, self.schedule = ctx, grid, side, s
+        dtype, softmax = grid.acc_dtype, grid.softmax
+        roots = [x.weight for x in side.sums] if softmax is None else [softmax.score]
+        self.accs = accs_of(roots)
+        self.layout = Layout(dtype.itemsize)
+        self.vectors = Vectors(ctx, dtype, s)
+        self.pairs = PairEmitter(ctx, grid, side, s, roots, self.layout)
+        self.softmax = None if softmax is None else SoftmaxStep(self.vectors, softmax, self.pairs)
+        self.weights = WeightStep(self.vectors, side.sums, self.pairs) if softmax is None else None
+        self.inner = inner_of(side, self.accs, s, dtype)
+        self._place_operands()
+        self._place_state()
+        self.extents = [*(a.extent for a in grid.batch), ceildiv(side.owner.extent, s.owners)]
+        self.results = ResultEmitter(self.vectors, side.owner)
+
+    def _place_operands(self) -> None:
+        """Owners' panels and their packing; inner matrices and their micro kernels."""
+        s, side, dtype, place = self.schedule, self.side, self.grid.acc_dtype, self.layout.place
+        self.own: dict[int, tuple[Operand, Index]] = {}
+        for number in self.accs:
+            k, value = side.products[number].k, side.own[number]
+            turned = along_k(value, side.owner, k)
+            operand = Operand(value, side.owner, k, s.columns, s.lanes, turned, dtype)
+            self.own[number] = (operand, place(s.owners * k.extent + operand.slack))
+        operands = [m.operand(side.inner, s, dtype) for m in self.inner.matrices]
+        self.packs = [PackEmitter(self.ctx, operand) for operand in operands]
+        self.matrix_at = [
+            place(m.size(s) + operand.slack)
+            for m, operand in zip(self.inner.matrices, operands, strict=True)
+        ]
+
+    def _micro(self, rows: int, steps: tuple[int, int]) -> ir.Function:
+        s = self.schedule
+        shape = MicroShape(rows, s.vectors, s.lanes, self.grid.acc_dtype, *steps)
+        return micro_kernel(self.ctx.module, shape, self.ctx.target)
+
+    def _place_state(self) -> None:
+        s, place = self.schedule, self.layout.place
+        step = self.softmax or self.weights
+        assert step is not None
+        rows = -(-KEY_BLOCK // s.inner_rows) * s.inner_rows
+        stored = 1 if self.weights is None else len(self.weights.stored)
+        self.tiles_at = [place(rows * s.columns) for _ in range(max(len(self.accs), stored, 1))]
+        self.vectors_at = [place(s.owners) for _ in range(step.state_vectors)]
+        self.sums: list[tuple[PairSum, int, Index]] = []  # the sum, rows of its block, room
+        self.sums_at = []
+        widest: Index = 1
+        for item in self.side.sums:
+            if item.n is None:
+                continue
+            width = item.n.extent
+            rows = panel_rows(width if isinstance(width, int) else 64, s, self.ctx.target)
+            # Room for whole vectors along n, which are read when the sums are turned.
+            room = maximum(ceildiv(width, rows) * rows, ceildiv(width, s.lanes) * s.lanes)
+            self.sums.append((item, rows, maximum(room, 1) * s.columns))
+            self.sums_at.append(place(s.owners // s.columns * maximum(room, 1) * s.columns))
+            widest = maximum(widest, ceildiv(width, s.lanes) * s.lanes)
+        self.turned_at = place(s.columns * widest)
 
     # ---- the instance --------------------------------------------------------------------
 
     def emit(self) -> None:
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        packs = [PackEmitter(ctx, operand) for operand in (self.q, self.k, self.v)]
-        self.pack_q, self.pack_k, self.pack_v = packs
-        self.steps = StepEmitter(ctx, grid, s)
+        ctx, s = self.ctx, self.schedule
         with ctx.instances(self.extents) as coordinates:
             builder = ctx.builder
             *batch, block = coordinates
-            env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
-            l0 = builder.mul(block, i64(s.queries))
-            length = ctx.int_expr(builder, grid.l.extent, {})
-            rows = min_value(builder, builder.sub(length, l0), i64(s.queries))
-            self.parts = {
-                name: self._bytes(builder, getattr(self.layout, name))
-                for name in ("k", "v", "sums", "state", "scores", "turned")
-            }
-            self._begin(builder, env, l0, rows)
-            self._all_keys(builder, env, l0, rows)
-            with ctx.for_range(builder, i64(0), rows, s.columns) as panel:
-                state = self._state(builder, panel)
-                at = {**env, grid.l.name: self._plus(builder, l0, panel)}
-                left = builder.sub(rows, panel)
-                self.steps.finish(builder, state, at, left, self.parts["turned"])
+            env = {axis.name: at for axis, at in zip(self.grid.batch, batch, strict=True)}
+            first = builder.mul(block, i64(s.owners))
+            length = ctx.int_expr(builder, self.side.owner.extent, {})
+            owners = min_value(builder, builder.sub(length, first), i64(s.owners))
+            self._begin(builder, env, first, owners)
+            with self._tiles(builder, env, first, owners) as (tile, full):
+                self._tile(builder, env, first, owners, tile, full)
+            with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
+                self._finish(builder, env, first, owners, panel)
 
-    def _begin(self, builder: ir.IRBuilder, env: Env, l0: ir.Value, rows: ir.Value) -> None:
-        """Pack the queries; no sums yet."""
+    def _begin(self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value) -> None:
+        """Pack the owners' operands; no sums yet."""
         ctx, s = self.ctx, self.schedule
-        features = ctx.int_expr(builder, self.grid.e.extent, {})
-        with ctx.for_range(builder, i64(0), rows, s.columns) as panel:
-            target = self._elements(builder, ctx.args.local, builder.mul(panel, features))
-            first, left = self._plus(builder, l0, panel), builder.sub(rows, panel)
-            self.pack_q.emit(builder, Panel(target, first, left, i64(0), features), env)
-            self.steps.begin(builder, self._state(builder, panel), self._sums_rows(builder))
+        packs = {n: PackEmitter(ctx, operand) for n, (operand, _) in self.own.items()}
+        step = self.softmax or self.weights
+        assert step is not None
+        with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
+            start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
+            for number, pack in packs.items():
+                features = ctx.int_expr(builder, self.side.products[number].k.extent, {})
+                target = self._own_panel(builder, number, panel)
+                pack.emit(builder, Panel(target, start, left, i64(0), features), env)
+            state = self._state(builder, panel)
+            step.begin(builder, state)
+            for (_, _, room), sums in zip(self.sums, state.tiles, strict=True):
+                rows = builder.udiv(self._value(builder, room), i64(s.columns))
+                self.vectors.fill(builder, sums, rows, self.vectors.zero)
 
-    def _all_keys(self, builder: ir.IRBuilder, env: Env, l0: ir.Value, rows: ir.Value) -> None:
+    @contextmanager
+    def _tiles(
+        self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value
+    ) -> Iterator[tuple[ir.Value, ir.Value | None]]:
+        """Loops over (first inner row of a tile, "all its pairs are kept" if runs tell)."""
+        ctx, side = self.ctx, self.side
+        extent = ctx.int_expr(builder, side.inner.extent, {})
+        start, stop = i64(0), extent
+        if self.grid.causal and side.name == "l":
+            stop = min_value(builder, extent, builder.add(first, owners))
+        elif self.grid.causal:
+            start = builder.and_(first, i64(-KEY_BLOCK))
+        runs = side.runs
+        if runs is None:
+            with ctx.for_range(builder, start, stop, KEY_BLOCK) as tile:
+                yield tile, None
+            return
+        row = builder.udiv(first, i64(runs.rows))
+        begin, end = (self._scalar(builder, e, {**env, runs.row.name: row})
+                      for e in (runs.begin, runs.end))  # fmt: skip
+        with ctx.for_range(builder, begin, end) as run:
+            low, high, full = (self._scalar(builder, e, {**env, runs.run.name: run})
+                               for e in (runs.first, runs.stop, runs.full))  # fmt: skip
+            low = self._larger(builder, builder.mul(low, i64(runs.tile)), start)
+            high = min_value(builder, builder.mul(high, i64(runs.tile)), stop)
+            is_full = builder.icmp_signed("!=", full, i64(0))
+            with ctx.for_range(builder, low, high, KEY_BLOCK) as tile:
+                yield tile, is_full
+
+    def _scalar(self, builder: ir.IRBuilder, e: E, env: Env) -> ir.Value:
+        return emit_value(self.ctx, builder, e, env, Lanes(), {})
+
+    def _tile(
+        self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value, tile: ir.Value,
+        full: ir.Value | None,
+    ) -> None:  # fmt: skip
         ctx, s = self.ctx, self.schedule
-        first, stop = self._range(builder, l0, rows)
-        start = builder.and_(first, i64(-KEY_BLOCK))
-        with ctx.for_range(builder, start, stop, KEY_BLOCK) as block:
-            keys = min_value(builder, builder.sub(stop, block), i64(KEY_BLOCK))
-            self._pack_keys(builder, env, block, keys)
-            with ctx.for_range(builder, i64(0), rows, s.columns) as panel:
-                # The group of the panel, not the panel: what is seen does not depend on its size.
-                group = builder.and_(panel, i64(-QUERY_GROUP))
-                here = min_value(builder, builder.sub(rows, group), i64(QUERY_GROUP))
-                low, high = self._range(builder, builder.add(l0, group), here)
-                low = self._larger(builder, builder.sub(low, block), i64(0))
-                high = min_value(builder, builder.sub(high, block), i64(KEY_BLOCK))
-                with builder.if_then(builder.icmp_signed("<", low, high)):
-                    self._block(builder, env, l0, panel, block, low, high, rows)
+        extent = ctx.int_expr(builder, self.side.inner.extent, {})
+        rows = min_value(builder, builder.sub(extent, tile), i64(KEY_BLOCK))
+        for number, (matrix, pack) in enumerate(zip(self.inner.matrices, self.packs, strict=True)):
+            features = ctx.int_expr(builder, matrix.features.extent, {})
+            target = self._local(builder, self.matrix_at[number])
+            pack.emit(builder, Panel(target, tile, rows, i64(0), features), env)
+        with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
+            start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
+            last = builder.sub(builder.add(start, min_value(builder, left, i64(s.columns))), i64(1))
+            low, high, partial = self._share(builder, start, last, tile, rows, full)
+            place = Place({**env, self.side.owner.name: start}, left, tile, low, high)
+            with builder.if_then(builder.icmp_signed("<", low, high)):
+                self._block(builder, place, panel, partial)
 
-    def _range(
-        self, builder: ir.IRBuilder, l0: ir.Value, rows: ir.Value
-    ) -> tuple[ir.Value, ir.Value]:
-        """The keys that `rows` queries from l0 on see."""
-        ctx, grid = self.ctx, self.grid
-        last = builder.sub(builder.add(l0, rows), i64(1))
-        first = ctx.int_expr(builder, grid.first, {grid.l.name: l0})
-        stop = ctx.int_expr(builder, grid.stop, {grid.l.name: last})
-        keys = ctx.int_expr(builder, grid.s.extent, {})
-        return self._larger(builder, first, i64(0)), min_value(builder, stop, keys)
-
-    def _pack_keys(self, builder: ir.IRBuilder, env: Env, block: ir.Value, keys: ir.Value) -> None:
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        features = ctx.int_expr(builder, grid.e.extent, {})
-        with ctx.for_range(builder, i64(0), keys, s.key_rows) as row:
-            first, left = self._plus(builder, block, row), builder.sub(keys, row)
-            panel = Panel(self._k_panel(builder, row), first, left, i64(0), features)
-            self.pack_k.emit(builder, panel, env)
-        width = ctx.int_expr(builder, grid.ev.extent, {})
-        with ctx.for_range(builder, i64(0), width, s.value_rows) as row:
-            panel = Panel(self._v_panel(builder, row), row, builder.sub(width, row), block, keys)
-            self.pack_v.emit(builder, panel, env)
+    def _share(
+        self, builder: ir.IRBuilder, start: ir.Value, last: ir.Value, tile: ir.Value,
+        rows: ir.Value, full: ir.Value | None,
+    ) -> tuple[ir.Value, ir.Value, ir.Value | None]:  # fmt: skip
+        """Rows of the tile that owners start...last see, and whether the mask must be asked."""
+        low, high = i64(0), rows
+        partial: ir.Value | None = None if self.grid.keep is None else I1(1)
+        if self.grid.causal and self.side.name == "l":
+            high = min_value(builder, rows, builder.sub(builder.add(last, i64(1)), tile))
+            crosses = builder.icmp_signed(">", builder.add(tile, high), builder.add(start, i64(1)))
+            partial = crosses if partial is None else partial
+        elif self.grid.causal:
+            low = self._larger(builder, builder.sub(start, tile), i64(0))
+            crosses = builder.icmp_signed("<", builder.add(tile, low), last)
+            partial = crosses if partial is None else partial
+        if full is not None and partial is not None:
+            partial = builder.and_(partial, builder.not_(full))
+        return low, high, partial
 
     def _block(
-        self, builder: ir.IRBuilder, env: Env, l0: ir.Value, panel: ir.Value, block: ir.Value,
-        low: ir.Value, high: ir.Value, rows: ir.Value,
-    ) -> None:  # fmt: skip
-        """Keys block + low.. up to block + high of one panel of queries."""
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        features = ctx.int_expr(builder, grid.e.extent, {})
-        q_panel = self._elements(builder, ctx.args.local, builder.mul(panel, features))
-        scores = self.parts["scores"]
+        self, builder: ir.IRBuilder, place: Place, panel: ir.Value, partial: ir.Value | None
+    ) -> None:
+        """One tile of inner rows with one panel of owners."""
+        s, state = self.schedule, self._state(builder, panel)
+        tiles = [self._local(builder, at) for at in self.tiles_at]
+        accs = dict(zip(self.accs, tiles, strict=False))
+        for number in self.accs:
+            self._multiply(builder, number, place, self._own_panel(builder, number, panel),
+                           accs[number])  # fmt: skip
+        if self.softmax is not None:
+            self.softmax.run(builder, state, place, accs or {0: tiles[0]}, partial)
+            stored = [self.vectors.acc]
+        else:
+            assert self.weights is not None
+            stored = self.weights.stored
+            self.weights.run(builder, state, place, accs, tiles[: len(stored)], partial)
         columns = i64(s.columns)
-        with ctx.for_range(builder, i64(0), high, s.key_rows) as row:
-            target = self._elements(builder, scores, builder.mul(row, columns))
-            args = [self._k_panel(builder, row), q_panel, columns, features, target, I1(1)]
-            builder.call(self.k_micro, args)
-        state = self._state(builder, panel)
-        at = {**env, grid.l.name: self._plus(builder, l0, panel)}
-        left = builder.sub(rows, panel)
-        self.steps.softmax(builder, state, at, left, block, scores, low, high)
-        width = self._value(builder, self.width)
-        self.steps.rescale(builder, state, width)
-        key_step = i64(1 if self.v_step else s.value_rows)
-        with ctx.for_range(builder, i64(0), width, s.value_rows) as row:
-            v_panel = self._v_panel(builder, row)
-            v_panel = self._elements(builder, v_panel, builder.mul(low, key_step))
-            p = self._elements(builder, scores, builder.mul(low, columns))
-            target = self._elements(builder, state.sums, builder.mul(row, columns))
-            args = [v_panel, p, columns, builder.sub(high, low), target, I1(0)]
-            builder.call(self.v_micro, args)
+        ordered = [n for n, x in enumerate(self.side.sums) if x.n is not None]
+        for number, (item, rows, _), sums in zip(ordered, self.sums, state.tiles, strict=True):
+            assert item.n is not None
+            width = self._value(builder, ceildiv(item.n.extent, rows) * rows)
+            if self.softmax is not None:
+                self.softmax.rescale(builder, sums, width)
+            weight = tiles[0] if self.softmax is not None else tiles[stored.index(item.weight)]
+            matrix = self.inner.matrices[self.inner.of_sum[number]]
+            row_step, k_step = matrix.of_features
+            micro = self._micro(rows, matrix.of_features)
+            base = self._local(builder, self.matrix_at[self.inner.of_sum[number]])
+            with self.ctx.for_range(builder, i64(0), width, rows) as row:
+                skipped = builder.mul(place.low, i64(k_step))
+                a = self._elements(builder, base, builder.mul(row, i64(row_step)))
+                a = self._elements(builder, a, skipped)
+                b = self._elements(builder, weight, builder.mul(place.low, columns))
+                target = self._elements(builder, sums, builder.mul(row, columns))
+                count = builder.sub(place.high, place.low)
+                builder.call(micro, [a, b, columns, count, target, I1(0)])
+
+    def _multiply(
+        self, builder: ir.IRBuilder, number: int, place: Place, owners: ir.Value, tile: ir.Value
+    ) -> None:
+        """acc `number` of the tile, in whole register blocks."""
+        s, at = self.schedule, self.inner.of_product[number]
+        matrix = self.inner.matrices[at]
+        row_step, _ = matrix.of_rows
+        micro = self._micro(s.inner_rows, matrix.of_rows)
+        base, columns = self._local(builder, self.matrix_at[at]), i64(s.columns)
+        features = self.ctx.int_expr(builder, matrix.features.extent, {})
+        start = builder.sub(place.low, builder.urem(place.low, i64(s.inner_rows)))
+        with self.ctx.for_range(builder, start, place.high, s.inner_rows) as row:
+            a = self._elements(builder, base, builder.mul(row, i64(row_step)))
+            target = self._elements(builder, tile, builder.mul(row, columns))
+            builder.call(micro, [a, owners, columns, features, target, I1(1)])
+
+    def _finish(
+        self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value, panel: ir.Value
+    ) -> None:
+        state, results = self._state(builder, panel), self.results
+        here = {**env, self.side.owner.name: self._plus(builder, first, panel)}
+        left, v = builder.sub(owners, panel), self.vectors
+        factors = None
+        if self.softmax is not None:
+            top, step, softmax = state.vectors[0], self.softmax, self.softmax.softmax
+            results.of_owners(
+                builder, softmax.lse_stores, here, left, lambda at: step.lse(builder, state, at)
+            )
+            results.of_owners(
+                builder, softmax.top_stores, here, left, lambda at: v.load(builder, top, at)
+            )
+            factors = step.factors(builder, state)
+        else:
+            plain = [x for x in self.side.sums if x.other is None]
+            for item, vector in zip(plain, state.vectors, strict=True):
+                results.of_owners(
+                    builder, item.stores, here, left,
+                    lambda at, vector=vector: v.load(builder, vector, at),
+                )  # fmt: skip
+        turned = self._local(builder, self.turned_at)
+        for (item, _, _), sums in zip(self.sums, state.tiles, strict=True):
+            assert item.n is not None
+            results.with_features(
+                builder, item.stores, item.n, sums, here, left, turned, factors
+            )  # fmt: skip
 
     # ---- places --------------------------------------------------------------------------
 
-    def _k_panel(self, builder: ir.IRBuilder, row: ir.Value) -> ir.Value:
-        step = self._value(builder, self.k_step or self.grid.e.extent)
-        return self._elements(builder, self.parts["k"], builder.mul(row, step))
-
-    def _v_panel(self, builder: ir.IRBuilder, row: ir.Value) -> ir.Value:
-        step = i64(self.v_step or KEY_BLOCK)
-        return self._elements(builder, self.parts["v"], builder.mul(row, step))
+    def _own_panel(self, builder: ir.IRBuilder, number: int, panel: ir.Value) -> ir.Value:
+        operand, at = self.own[number]
+        features = self._value(builder, operand.k.extent)
+        return self._elements(builder, self._local(builder, at), builder.mul(panel, features))
 
     def _state(self, builder: ir.IRBuilder, panel: ir.Value) -> State:
-        """Where the running values of a panel of queries lie."""
-        s = self.schedule
-        number = builder.sdiv(panel, i64(s.columns))
-        room = self._value(builder, self.sums_room)
-        top = self._elements(builder, self.parts["state"], panel)
-        total = self._elements(builder, self.parts["state"], builder.add(panel, i64(s.queries)))
-        sums = self._elements(builder, self.parts["sums"], builder.mul(number, room))
-        return State(top, total, sums)
-
-    def _sums_rows(self, builder: ir.IRBuilder) -> ir.Value:
-        return self._value(builder, maximum(self.width, self.turned_width))
+        """Where the running values of a panel of owners lie."""
+        number = builder.udiv(panel, i64(self.schedule.columns))
+        vectors = [
+            self._elements(builder, self._local(builder, at), panel) for at in self.vectors_at
+        ]
+        tiles = []
+        for (_, _, room), at in zip(self.sums, self.sums_at, strict=True):
+            offset = builder.mul(number, self._value(builder, room))
+            tiles.append(self._elements(builder, self._local(builder, at), offset))
+        return State(tuple(vectors), tuple(tiles))
 
     def _value(self, builder: ir.IRBuilder, expr: Index) -> ir.Value:
         return self.ctx.int_expr(builder, expr, {})
@@ -270,8 +369,8 @@ class AttentionEmitter:
         return builder.select(builder.icmp_signed(">", a, b), a, b)
 
     def _elements(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
-        return builder.gep(base, [at], source_etype=self.q.element)
+        return builder.gep(base, [at], source_etype=self.vectors.element)
 
-    def _bytes(self, builder: ir.IRBuilder, offset: Index) -> ir.Value:
+    def _local(self, builder: ir.IRBuilder, offset: Index) -> ir.Value:
         at = self._value(builder, offset)
         return builder.gep(self.ctx.args.local, [at], source_etype=ir.IntType(8))

@@ -7,14 +7,14 @@ blocks: one instance computes mc x nc outputs and packs kc steps of k at a time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
 from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
-from rushlight.compiler.tile.ir import KEY_BLOCK, QUERY_GROUP, AttentionGrid, Axis, DotGrid
+from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, DotGrid
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, evaluate, variables
 
@@ -26,8 +26,8 @@ MIN_INSTANCE_WORK = 1 << 20
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
-# Queries of an instance of attention: packing keys and values is then a few percent of its work.
-QUERY_BLOCK = 128
+# Owners of an instance of attention: packing the others is then a few percent of its work.
+OWNER_BLOCK = 128
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
 PLAIN_COST = 3
 
@@ -77,14 +77,13 @@ class ThinSchedule:
 
 @dataclass(frozen=True)
 class AttentionSchedule:
-    """queries: of an instance, a multiple of QUERY_GROUP. vectors, lanes: a panel of queries, which
-    divides a group. key_rows, value_rows: the register blocks of the two products."""
+    """owners: of an instance, whole panels. vectors, lanes: a panel of owners. inner_rows: the
+    register block of the products."""
 
-    queries: int
+    owners: int
     vectors: int
     lanes: int
-    key_rows: int
-    value_rows: int
+    inner_rows: int
 
     @property
     def columns(self) -> int:
@@ -92,30 +91,29 @@ class AttentionSchedule:
 
 
 def choose_attention_schedule(
-    grid: AttentionGrid, target: Target, threads: int
+    grid: AttentionGrid, side: str, target: Target, threads: int
 ) -> AttentionSchedule:
-    """The schedule of an AttentionGrid, from its sizes where they are numbers."""
+    """The schedule of one side of an AttentionGrid ("l": queries own an instance, "s": keys), from
+    its sizes where they are numbers."""
     lanes = lanes_of(grid.acc_dtype, target)
-    length, width = grid.l.extent, grid.ev.extent
-    vectors = 1 if isinstance(length, int) and length <= lanes else 2
-    queries = QUERY_BLOCK
-    sizes = [length, *(axis.extent for axis in grid.batch)]
+    axis, runs = (grid.l, grid.runs_l) if side == "l" else (grid.s, grid.runs_s)
+    vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
+    owners = OWNER_BLOCK if runs is None else min(OWNER_BLOCK, runs.rows)
+    sizes = [axis.extent, *(axis.extent for axis in grid.batch)]
     if all(isinstance(n, int) for n in sizes):
         instances = prod(sizes[1:])
-        while queries > QUERY_GROUP and instances * ceildiv(length, queries) < 4 * threads:
-            queries //= 2
-    return AttentionSchedule(
-        queries, vectors, lanes, _panel_rows(KEY_BLOCK, vectors, lanes, target),
-        _panel_rows(width if isinstance(width, int) else 64, vectors, lanes, target),
-    )  # fmt: skip
+        while owners > KEY_BLOCK // 2 and instances * ceildiv(sizes[0], owners) < 4 * threads:
+            owners //= 2
+    found = AttentionSchedule(owners, vectors, lanes, 1)
+    return replace(found, inner_rows=panel_rows(KEY_BLOCK, found, target))
 
 
-def _panel_rows(count: int, vectors: int, lanes: int, target: Target) -> int:
+def panel_rows(count: int, s: AttentionSchedule, target: Target) -> int:
     """Rows of a register block for `count` rows, as in _register_block."""
-    most = min(14, lanes, (target.registers - vectors - 1) // vectors)
+    most = min(14, s.lanes, (target.registers - s.vectors - 1) // s.vectors)
     return min(
         range(most, 0, -1),
-        key=lambda rows: max(1, -(-count // rows)) * max(rows * vectors + 1.3, 4.0),
+        key=lambda rows: max(1, -(-count // rows)) * max(rows * s.vectors + 1.3, 4.0),
     )
 
 

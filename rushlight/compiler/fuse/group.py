@@ -18,15 +18,20 @@ kinds  "map"   members of one shape (up to reshape)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.fuse.materialize import Points, is_in_pieces
+from rushlight.compiler.fuse.pairs import (
+    PairSpace,
+    result_coordinates,
+    shares_products,
+    space_of,
+)
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access
-from rushlight.compiler.tile.coords import reshape_coords
+from rushlight.compiler.tile.coords import axes_of, reshape_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, Var, product
@@ -52,6 +57,8 @@ class Group:
     at: dict[Node, tuple] = field(default_factory=dict)
     weight: int = 0
     before: int = 0  # bit set of groups that must run earlier
+    # Of an attention: which of its results a member is, or is made of.
+    head: dict[Node, Node] = field(default_factory=dict)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -66,11 +73,6 @@ class Group:
         return tuple(self.axes[d] for d in self.kept)
 
 
-def axes_of(shape: Sequence[int | Expr]) -> tuple[Var | int, ...]:
-    """A variable per axis; 0 along an axis of size 1, where there is one place only."""
-    return tuple(0 if n == 1 else Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
-
-
 class Grouping:
     """The state of grouping: points are added in topological order."""
 
@@ -81,6 +83,7 @@ class Grouping:
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
         self._readers: dict[Node, list[Group]] = {}
+        self._pairs: dict[PairSpace, list[Group]] = {}
 
     def run(self) -> list[Group]:
         for node in self.points.points:
@@ -96,7 +99,7 @@ class Grouping:
         if node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
         elif node.op.kind == "attention":
-            group = self._join_attention(node)
+            group = self._join_attention(node, sources)
         elif _is_map(node):
             group = self._join_map(node, sources)
         if group is None:
@@ -149,26 +152,29 @@ class Grouping:
         same = all(m.shape == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
-    def _join_attention(self, node: Node) -> Group | None:
-        """The lse comes from the kernel of the output, if that is computed here."""
-        attended = node.src[0]
-        group = self.group_of.get(attended)
-        if node.name != "flash_lse" or group is None or group.members[0] is not attended:
-            return None
-        query, key, _, *mask = attended.src
-        if node.src[1:] != (query, key, *mask) or node.attrs != attended.attrs:
-            return None
-        group.at[node] = group.axes[:-1]
-        self._note(node, group, ("same_scores",), "yes")
-        return group
+    def _join_attention(self, node: Node, sources: list[Node]) -> Group | None:
+        """Results over the same pairs come from one kernel."""
+        space = space_of(node)
+        for group in self._pairs.get(space, ()):
+            if shares_products(group.members[0], node):
+                at = result_coordinates(node, group.axes, len(group.members))
+                refusal = self._refusal(group, node, at, sources)
+                if not refusal:
+                    group.at[node], group.head[node] = at, node
+                    self._note(node, group, ("same_scores",), "yes")
+                    return group
+                self._note(node, group, refusal)
+        return None
 
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
         for group in self._candidates(node, sources):
             refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
-            for at in self._coordinates(group, node):
+            for at in self._coordinates(group, node, sources):
                 refusal = self._refusal(group, node, at, sources)
                 if not refusal:
                     group.at[node] = at
+                    if group.head:
+                        group.head[node] = _head(group, sources)
                     self._note(node, group, self._why(group, node, sources), "yes")
                     return group
             self._note(node, group, refusal)
@@ -188,9 +194,11 @@ class Grouping:
                 self._note(node, group, ("kernel_full", MAX_WEIGHT))
         return [g for g in ordered if g.weight < MAX_WEIGHT]
 
-    def _coordinates(self, group: Group, node: Node) -> list[tuple]:
+    def _coordinates(self, group: Group, node: Node, sources: list[Node]) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
-        if group.kind in ("map", "rows", "dot", "attention"):
+        if group.kind == "attention":
+            return _places_at_head(group, node, sources)
+        if group.kind in ("map", "rows", "dot"):
             if node.shape == group.shape:
                 return [group.axes]
             if group.kind != "rows" and product(node.shape) == product(group.shape):
@@ -212,8 +220,12 @@ class Grouping:
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
             return ("needs_finished_rows",)  # its operand: another pass over the data
-        if any(s.name == "flash_lse" and s in group.at for s in sources):
-            return ("needs_finished_rows",)
+        if group.kind == "attention" and node.op is not None and node.op.kind != "attention":
+            if _head(group, sources) is None:
+                return ("reads_several_results",)
+        if node.op is not None and node.op.kind == "attention":
+            wrong = next((x for x in sources if x in group.at and x.name != "flash_lse"), None)
+            return () if wrong is None else ("needs_finished_rows", wrong.name)
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
@@ -269,8 +281,15 @@ class Grouping:
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
+        space = None
+        if kind == "attention":
+            space = space_of(node)
+            shape = space.shape
         group = Group(kind, next(self._numbers), shape, axes_of(shape), reduced)
         group.at[node] = group.row_axes if reduced else group.axes
+        if space is not None:
+            group.at[node], group.head[node] = result_coordinates(node, group.axes, 0), node
+            self._pairs.setdefault(space, []).append(group)
         self.groups.append(group)
         return group
 
@@ -350,6 +369,19 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
     else:
         access.value(node, where)
     return reads
+
+
+def _head(group: Group, sources: list[Node]) -> Node | None:
+    """The one result of an attention that is read, or None."""
+    heads = {group.head[source] for source in sources if source in group.head}
+    return heads.pop() if len(heads) == 1 else None
+
+
+def _places_at_head(group: Group, node: Node, sources: list[Node]) -> list[tuple]:
+    head = _head(group, sources)
+    if head is None or product(node.shape) != product(head.shape):
+        return []
+    return [reshape_coords(group.at[head], head.shape, node.shape)]
 
 
 def _same_place(a: tuple, b: tuple, node: Node) -> bool:

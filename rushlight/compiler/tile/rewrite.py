@@ -126,7 +126,8 @@ def bound_axes(part: Any) -> list[ir.Axis]:
 
 _PARTS = (
     ir.Program, ir.Grid, ir.DotGrid, ir.AttentionGrid, ir.ScatterGrid, ir.Map, ir.Reduce,
-    ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store,
+    ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store, ir.Product, ir.Runs, ir.PairSum,
+    ir.Softmax,
 )  # fmt: skip
 
 
