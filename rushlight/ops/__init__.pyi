@@ -99,6 +99,7 @@ expand: OpDef
 expm1: OpDef
 flash_attention: OpDef
 flash_lse: OpDef
+flash_top: OpDef
 flip: OpDef
 floor: OpDef
 floor_divide: OpDef
@@ -189,6 +190,10 @@ normalize: OpDef
 one_hot: OpDef
 outer: OpDef
 pad: OpDef
+pair_dot: OpDef
+pair_index: OpDef
+pair_mask: OpDef
+pair_sum: OpDef
 permute: OpDef
 pinv: OpDef
 pixel_shuffle: OpDef

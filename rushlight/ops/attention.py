@@ -17,7 +17,7 @@ from rushlight.base.dtypes import bool_
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op
 from rushlight.ops.binary import add, eq
 from rushlight.ops.build import keep, like, sum_to_shape, to_dtype
-from rushlight.ops.composite import composite
+from rushlight.ops.composite import composite, in_float32
 from rushlight.ops.meta import Meta
 from rushlight.ops.pairs import MINUS, broadcast_lead, pair_dot, pair_mask, pair_sum
 from rushlight.ops.reduce import reduce_sum
@@ -91,7 +91,7 @@ def flash_grad(g: Any, scores: Any, value: Any, lse: Any, out: Any, meta: Meta) 
     return by_scores, by_value, by_lse
 
 
-def lse_grad(g: Any, scores: Any, out: Any) -> tuple:
+def lse_grad(g: Any, scores: Any, out: Any, meta: Meta) -> tuple:
     p = probabilities(scores, out)
     return (p * keep(g, p.shape, (p.ndim - 1,)),)
 
@@ -217,7 +217,7 @@ flash_attention = op(
     dtype=operand_dtype,
     kind="attention",
     reference=flash_reference,
-    grad=flash_grad,
+    grad=in_float32(flash_grad),
     promote="none",
     check=check_flash,
     samples=flash_samples,
@@ -234,7 +234,7 @@ flash_lse = op(
     dtype=operand_dtype,
     kind="attention",
     reference=lse_reference,
-    grad=lse_grad,
+    grad=in_float32(lse_grad),
     promote="none",
     samples=lambda rng: [Sample((scores,)) for scores in score_samples(rng)],
 )

@@ -25,6 +25,7 @@ import numpy as np
 from rushlight.base.dtypes import bool_, int64, promote_types
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Sizes, op
 from rushlight.ops.build import expand_to, sum_to_shape, unreduce
+from rushlight.ops.composite import in_float32
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import Shape, broadcast_shapes, is_static, operand_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
@@ -213,7 +214,7 @@ pair_sum = op(
     dtype=operand_dtype,
     kind="attention",
     reference=_pair_sum_reference,
-    grad=pair_sum_grad,
+    grad=in_float32(pair_sum_grad),
     promote="none",
     check=_check_sum,
     samples=_pair_sum_samples,

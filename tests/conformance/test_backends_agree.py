@@ -122,10 +122,29 @@ def integers(v: Values) -> list[Node]:
 def attention(v: Values) -> list[Node]:
     """The output, what is made of it, and the lse: one kernel; and an lse alone."""
     q, k, w, mask = v.normal(2, 40, 8), v.normal(2, 70, 8), v.normal(2, 70, 5), v.normal(40, 70)
-    out = ops.flash_attention(q, k, w, mask, is_causal=False)
-    lse = ops.flash_lse(out, q, k, mask, is_causal=False)
-    alone = ops.flash_lse(v.normal(2, 40, 5), ops.mul(q, q), k, None, is_causal=True)
-    return [out, ops.tanh(out), lse, alone]
+    scores = ops.add(ops.pair_dot(q, k), mask)
+    lse = ops.flash_lse(scores)
+    out = ops.flash_attention(scores, w, lse)
+    causal = ops.pair_mask(ops.pair_dot(ops.mul(q, q), k), None, [], is_causal=True, fill="minus")
+    alone = ops.flash_lse(causal)
+    return [out, ops.tanh(out), lse, ops.flash_top(scores), alone]
+
+
+def pairs(v: Values) -> list[Node]:
+    """Sums over pairs, and pair values that others read."""
+    q, k, w = v.normal(2, 40, 8), v.normal(2, 70, 8), v.normal(2, 40, 5)
+    table = v.normal(2, 40 + 70)
+    b, i, j = (ops.pair_index((2, 40, 70), dim) for dim in range(3))
+    bias = ops.gather_nd(table, [b, ops.add(ops.sub(i, j), 69)])
+    product = ops.pair_dot(q, k)
+    scores = ops.add(product, bias)
+    weight = ops.pair_mask(ops.tanh(scores), ops.ge(i, j), [], fill="zero")
+    zeros = ops.expand(const_node(0.0, float32), (2,))
+    return [
+        ops.pair_sum(weight, k, over="s"), ops.pair_sum(weight, w, over="l"),
+        ops.pair_sum(weight, None, over="l"), ops.reduce_sum(weight, (0, 2)), scores,
+        ops.scatter_nd(zeros, weight, [b], kind="sum"),
+    ]  # fmt: skip
 
 
 CASES: dict[str, Callable[[Values], list[Node]]] = {
@@ -155,7 +174,7 @@ CASES: dict[str, Callable[[Values], list[Node]]] = {
     ],
     "gather": lambda v: [ops.gather_nd(v.normal(20, 6), [v.ints(20, 15)])],
     "scatter": scatter, "movement": movement, "integers": integers,
-    "low_precision": low_precision, "attention": attention,
+    "low_precision": low_precision, "attention": attention, "pairs": pairs,
     "iota": lambda v: [ops.add(ops.iota(40, int64), v.ints(9, 40))],
     "float64_cast": lambda v: [ops.cast(ops.mul(v.normal(40), 1e3), int64),
                                ops.cast(v.normal(9), float64)],
@@ -218,4 +237,7 @@ def test_one_kernel_gives_an_attention_its_epilogue_and_its_lse() -> None:
     values = Values()
     _, plan = run("llvm", values, CASES["attention"](values))
     calls = [call for region in plan.regions for call in region]
-    assert [len(call.executable.program.grids[0].stores) for call in calls] in ([2, 0], [0, 2])
+    grids = [call.executable.program.grids[0] for call in calls]
+    assert sorted(len(item.stores) for grid in grids for item in grid.sums) == [2]
+    softmaxes = [grid.softmax for grid in grids]
+    assert sorted((len(x.lse_stores), len(x.top_stores)) for x in softmaxes) == [(1, 0), (1, 1)]

@@ -46,7 +46,7 @@ class _Building:
             0 if n == 1 else axis.var
             for n, axis in zip(group.shape, (*lead, length, keys), strict=True)
         )
-        self.dtype = self.heads[0].src[0].dtype
+        self.dtype = self.heads[0].src[0].dtype.compute
         self.products: dict[Node, int] = {}
         self.keep: E | None = None
         self.mask_at: tuple | None = None
@@ -71,7 +71,7 @@ class _Building:
         )  # fmt: skip
 
     def _of_pairs(self, value: Node) -> E:
-        return self.pairs.value(value, self.at[len(self.at) - value.ndim :])
+        return s.cast(self.pairs.value(value, self.at[len(self.at) - value.ndim :]), self.dtype)
 
     def _pair_leaf(self, node: Node, at: tuple, mask: E | None) -> E | None:
         if node.name == "pair_dot":

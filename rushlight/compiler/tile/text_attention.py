@@ -118,7 +118,8 @@ class Reader:
             if word in found:
                 found[word].append(getattr(self, word)())
             elif word == "runs":
-                one[f"runs_{text.take()}"] = self.runs()
+                side = text.take()
+                one[f"runs_{side}"] = self.runs()
             else:
                 text.take("{")
                 if word in ("lse", "top"):
