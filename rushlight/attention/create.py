@@ -12,9 +12,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import rushlight as torch
-from rushlight.attention.block_lists import dense_to_blocks
 from rushlight.attention.block_mask import DEFAULT_BLOCK_SIZE, BlockMask, ceil_div
+from rushlight.attention.runs import runs_of
 
 ELEMENTS_AT_ONCE = 1 << 22
 ARITY = {4: "mask_mod", 5: "score_mod"}
@@ -103,18 +105,15 @@ def create_block_mask(
     shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
     kept = _count_kept(mask_mod, shape, sizes)
     area = sizes[0] * sizes[1]
-    partial = (kept > 0) & (kept < area) if separate_full_blocks else kept > 0
-    lists = dense_to_blocks(partial)
-    if separate_full_blocks:
-        lists += dense_to_blocks(kept == area)
-    result = BlockMask.from_kv_blocks(
-        *lists, BLOCK_SIZE=sizes, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
-    )
-    result._blocks_follow_mod = True
+    kept = kept.numpy()
+    states = (kept > 0).astype(np.int8) + (separate_full_blocks & (kept == area))
+    runs = runs_of(states.astype(np.int8))
+    lengths = (Q_LEN, KV_LEN)
+    result = BlockMask.from_runs(runs, sizes, mask_mod, lengths, separate_full_blocks)
+    result.blocks_follow_mod = True
     if compute_dq_write_order:
         result.add_write_order(dq_kv_order)
         result.dq_kv_order_spt = dq_kv_order
-    result.states()
     return result
 
 

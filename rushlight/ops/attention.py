@@ -56,12 +56,13 @@ def attention_grad(
     g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: Any,
     meta: Meta,
 ) -> tuple:  # fmt: skip
-    """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys."""
+    """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys. The terms are
+    those of flash_grad and lse_grad, so the bits are, too."""
     scores = masked_scores(query, key, mask, is_causal, scale)
     lead = meta.out_shape[:-2]
     p = broadcast_lead(probabilities(scores, flash_lse(scores)), lead)
-    inner = keep(reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
-    by_scores = p * (pair_dot(g, value) - inner)
+    inner = keep(-reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
+    by_scores = p * pair_dot(g, value) + p * inner
     by_product = by_scores * like(scale, by_scores.dtype)
     by_mask = by_query = by_key = by_value = None
     if meta.needs("query"):

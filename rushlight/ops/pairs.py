@@ -6,9 +6,9 @@ leaves the pairs is a sum over keys or queries (`pair_sum`) or a softmax (`ops/a
 `pair_dot` and `pair_sum` are each other's gradients, so gradients of any order stay in this form.
 If something else reads a pair value (a root, a contraction), the compiler makes it an ordinary one.
 
-[tables] A mask may come with four int32 tables that say beforehand where kept pairs can be:
+[tables] A mask may come with int32 tables that say beforehand where kept pairs can be:
   starts (..., R + 1), spans (n, 3)   for block r of PAIR_ROWS queries: spans[starts[r]:starts[r+1]]
-  starts, spans                       the same for blocks of PAIR_ROWS keys
+  starts, spans                       the same for blocks of PAIR_ROWS keys; gradients need them
 A span (first, stop, full) is a range of tiles of PAIR_TILE keys (or queries), ascending, disjoint.
 Pairs outside of all spans are not kept; in a full span every pair is kept. Tables repeat what the
 mask says, they never change it.
@@ -103,8 +103,8 @@ pair_index = op(
 
 def _check_mask(call: Call) -> None:
     x, keep = call["x"], call["keep"]
-    if len(call["tables"]) not in (0, 4):
-        raise ValueError(f"pair_mask: tables must be none or four, got {len(call['tables'])}")
+    if len(call["tables"]) not in (0, 2, 4):
+        raise ValueError(f"pair_mask: tables must be 0, 2 or 4, got {len(call['tables'])}")
     if call["fill"] not in FILLS:
         raise ValueError(f"pair_mask: fill must be one of {tuple(FILLS)}, got {call['fill']!r}")
     if keep is not None and keep.dtype is not bool_:

@@ -152,7 +152,11 @@ class _Building:
 
     def _runs(self, mask: Mask, side: int) -> Runs | None:
         """side 0: of blocks of queries, 1: of blocks of keys."""
-        if not mask.tables or self.mask_at is None or self.mask_at[-2:] != self.at[-2:]:
+        if (
+            len(mask.tables) <= 2 * side
+            or self.mask_at is None
+            or self.mask_at[-2:] != self.at[-2:]
+        ):
             return None
         starts, spans = mask.tables[2 * side : 2 * side + 2]
         row = Axis(f"row{side}", ceildiv((self.l, self.s)[side].extent, PAIR_ROWS))
