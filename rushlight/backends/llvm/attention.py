@@ -12,6 +12,8 @@ lanes of vectors, so what happens between the products never crosses lanes:
             sums [n][columns] += other^T @ weights         micro kernel
     turn the sums to [owner][n], the stores: attention_results.py
 
+A gradient in one pass (attention_cross.py) has sums for the inner rows, too.
+
 Always true: [attention] of tile/ir says what is computed; the size of the block, the panels, the
 registers and the packing are free.
 """
@@ -23,6 +25,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.attention_cross import CrossSums
 from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
 from rushlight.backends.llvm.attention_results import ResultEmitter
 from rushlight.backends.llvm.attention_sides import (
@@ -34,6 +37,7 @@ from rushlight.backends.llvm.attention_sides import (
     sides_of,
 )
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
+from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
@@ -70,14 +74,18 @@ def lower_attention_grid(
         )
     launches = []
     for name in sides_of(grid):
-        ctx = context(f"_{name}")
-        side = side_of(grid, name)
-        chosen = schedule or choose_attention_schedule(grid, name, ctx.target, caps.threads)
+        target = split_target(caps.features)
+        chosen = schedule or choose_attention_schedule(grid, name, target, caps.threads)
+        if chosen.is_one_pass and name == "l":
+            continue
+        ctx, side = context(f"_{name}"), side_of(grid, name, chosen.is_one_pass)
         emitter = AttentionEmitter(ctx, grid, side, chosen)
         emitter.emit()
         features = sum((p.k.extent for p in grid.products), start=0)
-        features = features + sum((x.n.extent for x in side.sums if x.n is not None), start=0)
-        pairs = chosen.owners * side.inner.extent
+        sums = (*side.sums, *side.cross)
+        features = features + sum((x.n.extent for x in sums if x.n is not None), start=0)
+        owners = side.owner.extent if chosen.is_one_pass else chosen.owners
+        pairs = owners * side.inner.extent
         work = maximum(pairs * (features + 16) // chosen.lanes, 1)
         count, local = product(emitter.extents), emitter.layout.total
         launches.append(Launch(ctx.function.name, 0, count, local, dot_grain(work), work))
@@ -92,17 +100,25 @@ class AttentionEmitter:
     ) -> None:
         self.ctx, self.grid, self.side, self.schedule = ctx, grid, side, s
         dtype, softmax = grid.acc_dtype, grid.softmax
-        roots = [x.weight for x in side.sums] if softmax is None else [softmax.score]
+        sums = (*side.sums, *side.cross)
+        roots = [x.weight for x in sums] if softmax is None else [softmax.score]
         self.accs = accs_of(roots)
         self.layout = Layout(dtype.itemsize)
         self.vectors = Vectors(ctx, dtype, s)
         self.pairs = PairEmitter(ctx, grid, side, s, roots, self.layout)
-        self.softmax = None if softmax is None else SoftmaxStep(self.vectors, softmax, self.pairs)
-        self.weights = WeightStep(self.vectors, side.sums, self.pairs) if softmax is None else None
+        self.softmax = self.weights = None
+        if softmax is None:
+            self.weights = WeightStep(self.vectors, side.sums, side.cross, self.pairs)
+        else:
+            self.softmax = SoftmaxStep(self.vectors, softmax, self.pairs)
         self.inner = inner_of(side, self.accs, s, dtype)
         self._place_operands()
         self._place_state()
-        self.extents = [*(a.extent for a in grid.batch), ceildiv(side.owner.extent, s.owners)]
+        self.cross = CrossSums(self.vectors, side, side.cross, self.layout)
+        self.extents = [a.extent for a in grid.batch]
+        self.blocks = ceildiv(side.owner.extent, s.owners)
+        if not side.cross:
+            self.extents.append(self.blocks)
         self.results = ResultEmitter(self.vectors, side.owner)
 
     def _place_operands(self) -> None:
@@ -155,16 +171,28 @@ class AttentionEmitter:
         ctx, s = self.ctx, self.schedule
         with ctx.instances(self.extents) as coordinates:
             builder = ctx.builder
-            *batch, block = coordinates
+            batch = coordinates[: len(self.grid.batch)]
             env = {axis.name: at for axis, at in zip(self.grid.batch, batch, strict=True)}
-            first = builder.mul(block, i64(s.owners))
+            if not self.side.cross:
+                self._owners(builder, env, builder.mul(coordinates[-1], i64(s.owners)))
+                return
+            # One block of owners after another: the sums of the inner rows go on.
+            self.cross.begin(builder)
             length = ctx.int_expr(builder, self.side.owner.extent, {})
-            owners = min_value(builder, builder.sub(length, first), i64(s.owners))
-            self._begin(builder, env, first, owners)
-            with self._tiles(builder, env, first, owners) as (tile, full):
-                self._tile(builder, env, first, owners, tile, full)
-            with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
-                self._finish(builder, env, first, owners, panel)
+            with ctx.for_range(builder, i64(0), length, s.owners) as first:
+                self._owners(builder, env, first)
+            self.cross.finish(builder, env, self.results)
+
+    def _owners(self, builder: ir.IRBuilder, env: Env, first: ir.Value) -> None:
+        """A block of owners from begin to end."""
+        ctx, s = self.ctx, self.schedule
+        length = ctx.int_expr(builder, self.side.owner.extent, {})
+        owners = min_value(builder, builder.sub(length, first), i64(s.owners))
+        self._begin(builder, env, first, owners)
+        with self._tiles(builder, env, first, owners) as (tile, full):
+            self._tile(builder, env, first, owners, tile, full)
+        with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
+            self._finish(builder, env, first, owners, panel)
 
     def _begin(self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value) -> None:
         """Pack the owners' operands; no sums yet."""
@@ -172,6 +200,7 @@ class AttentionEmitter:
         packs = {n: PackEmitter(ctx, operand) for n, (operand, _) in self.own.items()}
         step = self.softmax or self.weights
         assert step is not None
+        self.cross.pack(builder, env, first, owners)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
             for number, pack in packs.items():
@@ -291,6 +320,8 @@ class AttentionEmitter:
                 target = self._elements(builder, sums, builder.mul(row, columns))
                 count = builder.sub(place.high, place.low)
                 builder.call(micro, [a, b, columns, count, target, I1(0)])
+        crossing = [tiles[stored.index(x.weight)] for x in self.side.cross]
+        self.cross.add(builder, place, panel, crossing)
 
     def _multiply(
         self, builder: ir.IRBuilder, number: int, place: Place, owners: ir.Value, tile: ir.Value

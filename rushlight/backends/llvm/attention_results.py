@@ -73,6 +73,13 @@ class ResultEmitter:
         rows = min_value(builder, left, i64(v.schedule.columns))
         in_vectors(ctx, builder, rows, v.schedule.lanes, put)
 
+    def store_row(
+        self, builder: ir.IRBuilder, stores: Sequence[Store], env: Env, n: Axis,
+        mask: ir.Value | None, value: ir.Value,
+    ) -> None:  # fmt: skip
+        """A vector along n; env holds all axes."""
+        self._stores(builder, stores, env, Lanes(self.v.schedule.lanes, n, mask), value)
+
     def _stores(
         self, builder: ir.IRBuilder, stores: Sequence[Store], env: Env, lanes: Lanes,
         value: ir.Value,

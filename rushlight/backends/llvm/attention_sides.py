@@ -22,7 +22,8 @@ Index = int | Expr
 
 @dataclass(frozen=True)
 class Side:
-    """own, inner: (axis, operand of each product); sums: those whose results the owners get."""
+    """own, inner: (axis, operand of each product); sums: those whose results the owners get;
+    cross: those of the inner rows that are made in the same pass."""
 
     name: str
     owner: Axis
@@ -32,6 +33,7 @@ class Side:
     inn: tuple[E, ...]
     runs: Runs | None
     sums: tuple[PairSum, ...]
+    cross: tuple[PairSum, ...] = ()
 
 
 def sides_of(grid: AttentionGrid) -> list[str]:
@@ -44,15 +46,16 @@ def sides_of(grid: AttentionGrid) -> list[str]:
     return sides
 
 
-def side_of(grid: AttentionGrid, name: str) -> Side:
+def side_of(grid: AttentionGrid, name: str, with_cross: bool = False) -> Side:
     """name: "l", the queries own; "s", the keys do."""
     a = tuple(cast(p.a, grid.acc_dtype) for p in grid.products)
     b = tuple(cast(p.b, grid.acc_dtype) for p in grid.products)
+    over_s = tuple(x for x in grid.sums if x.over == "s")
+    over_l = tuple(x for x in grid.sums if x.over == "l")
     if name == "l":
-        sums = tuple(x for x in grid.sums if x.over == "s")
-        return Side(name, grid.l, grid.s, grid.products, a, b, grid.runs_l, sums)
-    sums = tuple(x for x in grid.sums if x.over == "l")
-    return Side(name, grid.s, grid.l, grid.products, b, a, grid.runs_s, sums)
+        return Side(name, grid.l, grid.s, grid.products, a, b, grid.runs_l, over_s)
+    cross = over_s if with_cross else ()
+    return Side(name, grid.s, grid.l, grid.products, b, a, grid.runs_s, over_l, cross)
 
 
 def accs_of(roots: list[E]) -> list[int]:
@@ -83,7 +86,7 @@ class Matrix:
         return (1, self.step) if self.is_rows else (self.step, 1)
 
     def operand(self, inner: Axis, s: AttentionSchedule, dtype: object) -> Operand:
-        width = _up(KEY_BLOCK, s.inner_rows) if self.is_rows else self.step
+        width = up(KEY_BLOCK, s.inner_rows) if self.is_rows else self.step
         on_features = along_k(self.value, inner, self.features)
         step = self.step if self.is_rows else None
         return Operand(
@@ -95,11 +98,12 @@ class Matrix:
         """Elements, with room for whole register blocks."""
         extent = self.features.extent
         if self.is_rows:
-            return (_up(KEY_BLOCK, s.inner_rows) + 1) * self.step
+            return (up(KEY_BLOCK, s.inner_rows) + 1) * self.step
         return (maximum(extent, 1) + 16) * self.step
 
 
-def _up(n: int, unit: int) -> int:
+def up(n: int, unit: int) -> int:
+    """The next multiple of `unit`."""
     return -(-n // unit) * unit
 
 
@@ -107,8 +111,8 @@ def matrix_of(value: E, inner: Axis, features: Axis, s: AttentionSchedule) -> Ma
     """Features side by side when their number is known, unless memory has the rows so."""
     extent = features.extent
     if isinstance(extent, int) and not along_k(value, features, inner):
-        return Matrix(value, features, True, _up(extent, s.lanes) + s.lanes)
-    return Matrix(value, features, False, _up(KEY_BLOCK, s.lanes))
+        return Matrix(value, features, True, up(extent, s.lanes) + s.lanes)
+    return Matrix(value, features, False, up(KEY_BLOCK, s.lanes))
 
 
 @dataclass(frozen=True)

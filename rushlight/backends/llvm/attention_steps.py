@@ -189,16 +189,20 @@ class SoftmaxStep:
 
 
 class WeightStep:
-    """vectors of the state: the sums that have no `other`. tiles: the other sums.
+    """vectors of the state: the owners' sums that have no `other`. tiles: their other sums.
 
     weights: the different ones; weight j goes to tile j, which held acc j before if there is one.
     """
 
-    def __init__(self, vectors: Vectors, sums: Sequence[PairSum], pairs: PairEmitter) -> None:
-        self.v, self.pairs = vectors, pairs
+    def __init__(
+        self, vectors: Vectors, owners: Sequence[PairSum], cross: Sequence[PairSum],
+        pairs: PairEmitter,
+    ) -> None:  # fmt: skip
+        self.v, self.pairs, sums = vectors, pairs, (*owners, *cross)
         self.weights = list(dict.fromkeys(x.weight for x in sums))
-        self.stored = list(dict.fromkeys(x.weight for x in sums if x.other is not None))
-        self.plain = [x.weight for x in sums if x.other is None]
+        plain = [x for x in sums if x.other is None and x not in cross]
+        self.stored = list(dict.fromkeys(x.weight for x in sums if x not in plain))
+        self.plain = [x.weight for x in plain]
         self.state_vectors = len(self.plain)
 
     def begin(self, builder: ir.IRBuilder, state: State) -> None:

@@ -28,6 +28,8 @@ SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
 # Owners of an instance of attention: packing the others is then a few percent of its work.
 OWNER_BLOCK = 128
+# Sums of all queries of a batch element that one pass may hold: a share of the last cache.
+ONE_PASS_BYTES = 8 << 20
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
 PLAIN_COST = 3
 
@@ -78,12 +80,14 @@ class ThinSchedule:
 @dataclass(frozen=True)
 class AttentionSchedule:
     """owners: of an instance, whole panels. vectors, lanes: a panel of owners. inner_rows: the
-    register block of the products."""
+    register block of the products. is_one_pass: the keys own, all blocks of them in one instance,
+    and the sums of the queries are made in the same pass."""
 
     owners: int
     vectors: int
     lanes: int
     inner_rows: int
+    is_one_pass: bool = False
 
     @property
     def columns(self) -> int:
@@ -100,12 +104,29 @@ def choose_attention_schedule(
     vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
     owners = OWNER_BLOCK if runs is None else min(OWNER_BLOCK, runs.rows)
     sizes = [axis.extent, *(axis.extent for axis in grid.batch)]
-    if all(isinstance(n, int) for n in sizes):
+    one_pass = _suits_one_pass(grid, threads)
+    if all(isinstance(n, int) for n in sizes) and not one_pass:
         instances = prod(sizes[1:])
         while owners > KEY_BLOCK // 2 and instances * ceildiv(sizes[0], owners) < 4 * threads:
             owners //= 2
-    found = AttentionSchedule(owners, vectors, lanes, 1)
+    found = AttentionSchedule(owners, vectors, lanes, 1, one_pass)
     return replace(found, inner_rows=panel_rows(KEY_BLOCK, found, target))
+
+
+def _suits_one_pass(grid: AttentionGrid, threads: int) -> bool:
+    """Both kinds of sums, enough batch elements for all threads, and room for what is summed."""
+    crossing = [x for x in grid.sums if x.over == "s"]
+    widths = [1 if x.n is None else x.n.extent for x in crossing]
+    sizes = [grid.l.extent, *widths, *(axis.extent for axis in grid.batch)]
+    if grid.softmax is not None or len(crossing) in (0, len(grid.sums)):
+        return False
+    if 0 in widths or not all(isinstance(n, int) for n in sizes):
+        return False
+    batch = prod(axis.extent for axis in grid.batch)
+    # One pass is 5 products of the 7 of two passes, but idle threads count.
+    turns = ceildiv(batch, threads) * threads
+    bytes_summed = grid.l.extent * sum(widths) * grid.acc_dtype.itemsize
+    return 5 * turns <= 7 * batch and bytes_summed <= ONE_PASS_BYTES
 
 
 def panel_rows(count: int, s: AttentionSchedule, target: Target) -> int:

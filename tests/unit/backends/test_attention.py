@@ -90,6 +90,8 @@ def test_no_schedule_and_no_split_changes_a_bit(target: str, name: str) -> None:
     ]  # fmt: skip
     if "blocks" not in name:
         changes.append({"owners": 256})
+    if "grad" in name:
+        changes[1:1] = [{"is_one_pass": True}, {"is_one_pass": True, "owners": 32, "vectors": 1}]
     for change in changes if target == "host" else changes[1:3]:
         assert bits_of(kernel.native(caps, replace(base, **change))) == wanted, change
     assert bits_of(kernel.native(caps, replace(base, owners=32), split=3)) == wanted
