@@ -7,14 +7,16 @@ CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rushlight.compiler.checks import Checks
 from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
-from rushlight.compiler.fuse.group import group_points
-from rushlight.compiler.fuse.materialize import choose_points
+from rushlight.compiler.fuse.grouping import group_points
+from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
+from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
@@ -48,18 +50,16 @@ def _decompose(state: Compilation) -> Compilation:
     return replace(state, roots=decompose(state.roots, came_from, state.trace), came_from=came_from)
 
 
-def _transpose_dots(state: Compilation) -> Compilation:
-    came_from: dict[Node, Node] = {}
-    roots = transpose_dots(state.roots, came_from, state.trace)
-    traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Compilation]:
+    """The pass that a function (roots, came_from, trace) -> roots makes."""
 
+    def run(state: Compilation) -> Compilation:
+        came_from: dict[Node, Node] = {}
+        roots = rewrite(state.roots, came_from, state.trace)
+        traced = {new: state.recorded(old) for new, old in came_from.items()}
+        return replace(state, roots=roots, came_from=traced | state.came_from)
 
-def _unroll_reductions(state: Compilation) -> Compilation:
-    came_from: dict[Node, Node] = {}
-    roots = unroll_reductions(state.roots, came_from, state.trace)
-    traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+    return run
 
 
 def _separate_roots(state: Compilation) -> Compilation:
@@ -70,8 +70,19 @@ def _separate_roots(state: Compilation) -> Compilation:
     return replace(state, roots=roots, came_from=copies | state.came_from)
 
 
+def _check_first(state: Compilation) -> Compilation:
+    def is_update(node: Node) -> bool:
+        return node.op is not None and (node.op.kind == "scatter" or is_in_pieces(node))
+
+    roots, came_from, checks = check_first(state.roots, state.graph.donated, is_update, state.trace)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    traced |= {index: state.recorded(owner) for index, owner in checks.items()}
+    return replace(state, roots=roots, checks=checks, came_from=traced | state.came_from)
+
+
 def _choose_points(state: Compilation) -> Compilation:
-    state = replace(state, points=choose_points(state.roots, state.graph.hints))
+    points = choose_points(state.roots, state.graph.hints, state.checks)
+    state = replace(state, points=points)
     if state.trace is not SILENT:
         for node in topological(state.roots):
             if not node.leaf:
@@ -117,7 +128,7 @@ def _build(state: Compilation) -> Compilation:
 
 def _assemble(state: Compilation) -> Compilation:
     graph = state.graph
-    checked = state.sites.nodes()
+    checked = [state.checks.get(node, node) for node in state.sites.nodes()]
     texts = ("", *(graph.site_text(state.recorded(node)) for node in checked))
     plan = assemble(
         state.steps, state.executables, graph.inputs, state.roots, graph.donated,
@@ -125,7 +136,8 @@ def _assemble(state: Compilation) -> Compilation:
     )  # fmt: skip
     plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
-    plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    checks = Checks.of(checked, graph.inputs)
+    plan.meta["checks"] = lambda: checks
     plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 
@@ -152,11 +164,13 @@ PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
     # a product that is read transposed is computed transposed
-    Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
+    Pass("transpose_dots", _rewriting(transpose_dots), "graph", verify=_verify_graph),
     # a reduction of a few elements is written out
-    Pass("unroll_reductions", _unroll_reductions, "graph", verify=_verify_graph),
+    Pass("unroll_reductions", _rewriting(unroll_reductions), "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
+    # indices are checked before memory that holds a value is overwritten
+    Pass("check_first", _check_first, "graph", requires={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used
     Pass("choose_points", _choose_points, "points",
          requires={"primitive", "own_roots"}, ensures={"points"}),

@@ -114,6 +114,11 @@ _SWEEP_AT = 1 << 14
 _OF_EACH_PAIR = frozenset(("elementwise", "composite", "movement", "gather"))
 
 
+def next_serial() -> int:
+    """A serial of its own: nodes made before have smaller ones, nodes made later larger ones."""
+    return next(_SERIAL)
+
+
 def make_node(
     op: OpDef,
     src: tuple[Node, ...],

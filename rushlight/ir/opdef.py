@@ -15,8 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, float64, int64
-from rushlight.ir.node import Node, const_node, make_node, scalar_node, with_dtype
+from rushlight.base.dtypes import DType
+from rushlight.ir.arguments import (
+    Param,
+    all_values,
+    first_operand,
+    normal_attr,
+    unify_leaves,
+    value_dtype,
+)
+from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
 PRIMITIVE_KINDS = (
@@ -33,31 +41,6 @@ PRIMITIVE_KINDS = (
     "random",  # random_bits
     "host",  # runs on the host between segments (LAPACK, custom calls)
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """One parameter of an op, in the order of the public signature.
-
-    kind    "tensor"  an operand; optional=True allows None; variadic=True takes a list of tensors
-            "value"   a Python number given by the user: a scalar *source* of the node
-            "attr"    static and hashable: part of the meaning (a dim list, a flag, a dtype, a name)
-            "dim" / "dims"  an attr that is a dimension or a tuple of them (None stays None);
-                      `node()` makes it non-negative against the first tensor operand
-            "size" / "sizes"  an attr holding sizes: may become symbolic (an Expr)
-            "offset" / "offsets"  an attr holding places (slice starts): constants of a
-            program at first sight, variables once they have changed, never shared with a size
-    """
-
-    name: str
-    kind: str = "tensor"
-    default: Any = inspect.Parameter.empty
-    optional: bool = False
-    variadic: bool = False
-
-    @property
-    def is_attr(self) -> bool:
-        return self.kind not in ("tensor", "value")
 
 
 def Arg(name: str, *, optional: bool = False, variadic: bool = False) -> Param:
@@ -227,7 +210,7 @@ class OpDef:
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
-        if self.plain and not kwargs and len(args) == len(self.params) and _all_values(args):
+        if self.plain and not kwargs and len(args) == len(self.params) and all_values(args):
             return Call(self, args, (), {p.name: a for p, a in zip(self.params, args, strict=True)})
         if len(args) > len(self.params):
             raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
@@ -247,37 +230,41 @@ class OpDef:
 
     def _finish(self, named: dict[str, Any]) -> Call:
         if self.unify or self.kind == "elementwise":
-            _unify_leaves(self.params, named)
-        first = _first_operand(self.params, named)
+            unify_leaves(self.params, named)
+        first = first_operand(self.params, named)
         tensors: list[Node] = []
         values: list[Node] = []
         attrs: list[Any] = []
         for param in self.params:
             arg = named[param.name]
             if param.kind == "tensor":
-                if param.variadic:
-                    arg = named[param.name] = list(arg)
-                    tensors.extend(arg)
-                elif arg is None:
-                    if not param.optional:
-                        raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor")
-                else:
-                    if not isinstance(arg, Node):
-                        arg = const_node(arg, first.dtype)  # type: ignore[union-attr]
-                    named[param.name] = arg
-                    tensors.append(arg)
+                tensors += self._operands(param, named, first)
             elif param.kind == "value":
                 if not isinstance(arg, Node):
-                    arg = scalar_node(arg, _value_dtype(arg))
+                    arg = scalar_node(arg, value_dtype(arg))
                 named[param.name] = arg
                 values.append(arg)
             else:
-                arg = named[param.name] = _normal_attr(param, arg, first)
+                arg = named[param.name] = normal_attr(param, arg, first)
                 attrs.append(arg)
         if self.optional:
             # Which optional operands are there, so that `call_of` can name the sources again.
             attrs.append(tuple(name for name in self.optional if named[name] is not None))
         return Call(self, (*tensors, *values), tuple(attrs), named)
+
+    def _operands(self, param: Param, named: dict[str, Any], first: Node | None) -> list[Node]:
+        """The Nodes given for a tensor parameter; numbers become constants, also in `named`."""
+        arg = named[param.name]
+        if param.variadic:
+            named[param.name] = list(arg)
+            return named[param.name]
+        if arg is None:
+            if not param.optional:
+                raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor, not None")
+            return []
+        if not isinstance(arg, Node):
+            arg = named[param.name] = const_node(arg, first.dtype)  # type: ignore[union-attr]
+        return [arg]
 
     def call_of(self, node: Node) -> Call:
         """The Call that built a node (its named arguments, from src and attrs)."""
@@ -310,84 +297,6 @@ class OpDef:
         return Call(self, node.src, node.attrs, named)
 
 
-def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
-    for param in params:
-        if param.kind == "tensor":
-            arg = named[param.name]
-            for item in arg if param.variadic else (arg,):
-                if isinstance(item, Node) and item.leaf not in ("const", "scalar"):
-                    return item
-    for param in params:
-        if param.kind == "tensor" and isinstance(named[param.name], Node):
-            return named[param.name]
-    return None
-
-
-def _all_values(args: tuple[Any, ...]) -> bool:
-    """Nodes that are no number leaves: nothing to convert."""
-    return all([type(a) is Node and a.leaf not in ("const", "scalar") for a in args])
-
-
-def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
-    """Numbers and number leaves take the dtype of the first real operand they meet.
-
-    `condition` (of `where`) keeps its own dtype.
-    """
-    names = [p.name for p in params if p.kind == "tensor" and p.name != "condition"]
-    fixed = leaf_dtype = None
-    loose = False
-    for name in names:
-        arg = named[name]
-        if arg is None:
-            continue
-        if isinstance(arg, Node):
-            if arg.leaf not in ("const", "scalar"):
-                fixed = fixed or arg.dtype
-                continue
-            leaf_dtype = leaf_dtype or arg.dtype
-        loose = True
-    if not loose or len(names) == 1 and leaf_dtype:
-        return
-    dtype = fixed or leaf_dtype or _value_dtype(named[names[0]])
-    for name in names:
-        arg = named[name]
-        if arg is None:
-            continue
-        if not isinstance(arg, Node):
-            named[name] = const_node(arg, dtype)
-        elif arg.leaf in ("const", "scalar"):
-            named[name] = with_dtype(arg, dtype)
-
-
-def _value_dtype(value: Any) -> DType:
-    return {bool: bool_, int: int64}.get(type(value), float64)
-
-
-def _normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
-    if param.kind == "dim" and arg is not None and first is not None:
-        return wrap_dim(arg, first.ndim)
-    if param.kind == "dims" and arg is not None and first is not None:
-        dims = (arg,) if isinstance(arg, int) else tuple(arg)
-        wrapped = tuple(wrap_dim(d, first.ndim) for d in dims)
-        if len(set(wrapped)) != len(wrapped):
-            twice = next(d for d in wrapped if wrapped.count(d) > 1)
-            raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-        return wrapped
-    if param.kind in ("sizes", "offsets") and arg is not None:
-        return tuple(arg)
-    return tuple(arg) if isinstance(arg, list) else arg
-
-
-def wrap_dim(dim: int, ndim: int) -> int:
-    """A non-negative dimension; IndexError with PyTorch's text when out of range."""
-    low, high = (-1, 0) if ndim == 0 else (-ndim, ndim - 1)
-    if not low <= dim <= high:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
-        )
-    return dim + max(ndim, 1) if dim < 0 else dim
-
-
 _OPS: dict[str, OpDef] = {}
 
 
@@ -415,32 +324,29 @@ def op(
     **fields: Any,
 ) -> OpDef:
     """Declare an op. Exactly one of `scalar`, `kind` (a primitive kind) and `decompose`."""
-    given = [bool(scalar), bool(kind), bool(decompose)]
-    if sum(given) != 1:
-        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
-    if kind and kind not in PRIMITIVE_KINDS:
-        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+    _check_meaning(name, scalar, kind, decompose)
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")
     if not doc or reference is None:
         raise ValueError(f"op {name}: doc and reference are required")
+    _check_gradient(name, grad, decompose)
+    kind = kind or ("elementwise" if scalar else "composite")
+    record = OpDef(
+        name, doc, tuple(inputs), shape, dtype, kind, reference, grad, scalar, decompose, **fields
+    )
+    _OPS[name] = record
+    return record
+
+
+def _check_meaning(name: str, scalar: Any, kind: str, decompose: Any) -> None:
+    if sum((bool(scalar), bool(kind), bool(decompose))) != 1:
+        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
+    if kind and kind not in PRIMITIVE_KINDS:
+        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+
+
+def _check_gradient(name: str, grad: Any, decompose: Any) -> None:
     if not (callable(grad) or isinstance(grad, NotDifferentiable) or grad is FROM_DECOMPOSITION):
         raise ValueError(f"op {name}: grad must be a rule, FROM_DECOMPOSITION or NotDifferentiable")
     if grad is FROM_DECOMPOSITION and decompose is None:
         raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
-    actual_kind = kind or ("elementwise" if scalar else "composite")
-    record = OpDef(
-        name,
-        doc,
-        tuple(inputs),
-        shape,
-        dtype,
-        actual_kind,
-        reference,
-        grad,
-        scalar,
-        decompose,
-        **fields,
-    )
-    _OPS[name] = record
-    return record

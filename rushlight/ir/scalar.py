@@ -27,7 +27,8 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.base.fork import hold_over_fork
-from rushlight.ir.symint import Expr, Var, variables
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_walk import variables
 
 BASIC = frozenset(
     "const param index load local acc add sub mul neg abs div idiv irem fma sqrt floor ceil trunc "
@@ -168,9 +169,6 @@ def local(tile: Any, at: int | Expr) -> E:
 def acc(dtype: DType, number: int = 0) -> E:
     """In the epilogue of a grid: the finished sum of this element (one of several by number)."""
     return make("acc", (), dtype, number)
-
-
-_VALUE_VARS: weakref.WeakKeyDictionary[E, Var] = weakref.WeakKeyDictionary()
 
 
 def as_index(value: E, lo: int = 0, hi: int | Expr | None = None) -> int | Expr:

@@ -274,7 +274,7 @@ copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.co
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
 nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
-                    np.nextafter, NotDifferentiable("a step of the bits has no slope"),
+                    np.nextafter, lambda g, x, y: (where(eq(x, y), 0.0, g), None),
                     dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True)
@@ -302,8 +302,8 @@ bitwise_xor = _binary("bitwise_xor", "Bits set in one of both.", s.bit_xor, np.b
                       dtype=integral_dtype, samples=whole_pair, cheap=True)
 shift_left = _binary("shift_left", "Bits moved up by y.", _shift(True), _shift_reference(True),
                      BITS, dtype=integral_dtype, samples=whole_pair, cheap=True,
-                     torch=("torch.bitwise_left_shift", "Tensor.bitwise_left_shift"))
+                     torch=torch_names("bitwise_left_shift"))
 shift_right = _binary("shift_right", "Bits moved down by y (the sign comes in).", _shift(False),
                       _shift_reference(False), BITS, dtype=integral_dtype, samples=whole_pair,
-                      cheap=True, torch=("torch.bitwise_right_shift", "Tensor.bitwise_right_shift"))
+                      cheap=True, torch=torch_names("bitwise_right_shift"))
 # fmt: on

@@ -16,7 +16,7 @@ from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, sub
 from rushlight.ops.build import iota_along, pad_dim, slice_dim, to_dtype
 from rushlight.ops.diagonals import tril, triu
-from rushlight.ops.linalg import _host, check_matrix, check_square, t, well
+from rushlight.ops.linalg import check_matrix, check_square, host_op, t, well
 from rushlight.ops.meta import Meta
 from rushlight.ops.products import matmul
 from rushlight.ops.rules import Shape, broadcast_shapes, common_dtype, float_dtype
@@ -105,7 +105,7 @@ def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
     return (matmul(p, t(solve_triangular(up, t(total), upper=True, unit=False))),)
 
 
-lu = _host(
+lu = host_op(
     "lu",
     "A part of x = p @ l @ u: l (ones on its diagonal), u, p, or the row changes `pivots`.",
     (Arg("x"), Attr("part", "l"), Attr("pivot", True)),
@@ -158,7 +158,7 @@ def triangular_shape(call: Call) -> Shape:
     return (*broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
 
 
-solve_triangular = _host(
+solve_triangular = host_op(
     "solve_triangular",
     "x with a @ x = b, where only one triangle of a is read (unit: with ones on the diagonal).",
     (Arg("a"), Arg("b"), Attr("upper", True), Attr("unit", False)),
@@ -199,7 +199,7 @@ def factor_shape(call: Call) -> Shape:
     return (*broadcast_shapes(b[:-2], factor[:-2]), *b[-2:])
 
 
-cholesky_solve = _host(
+cholesky_solve = host_op(
     "cholesky_solve",
     "x with a @ x = b, from the Cholesky factor of a.",
     (Arg("b"), Arg("factor"), Attr("upper", False)),
@@ -237,7 +237,7 @@ def pinv_grad(g: Any, x: Any, out: Any) -> tuple:
     return (add(inside, add(above, below)),)
 
 
-pinv = _host(
+pinv = host_op(
     "pinv",
     "The pseudo-inverse: singular values up to max(atol, rtol * largest) count as 0.",
     (Arg("x"), Attr("atol", 0.0), Attr("rtol", 1e-6), Attr("hermitian", False)),

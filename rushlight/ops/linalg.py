@@ -59,7 +59,7 @@ def check_square(call: Call) -> None:
         )
 
 
-def _host(
+def host_op(
     name: str, doc: str, inputs: tuple, reference: Callable, grad: Any, **fields: Any
 ) -> OpDef:
     fields.setdefault("shape", operand_shape)
@@ -74,7 +74,7 @@ SQUARE_ERRORS = (
     ErrorSample((np.ones(3),), {}, RuntimeError, "at least 2 dim"),
     ErrorSample((np.ones((2, 3)),), {}, RuntimeError, "square matrices"),
 )
-inverse = _host(
+inverse = host_op(
     "inverse",
     "The inverse of each matrix.",
     (Arg("x"),),
@@ -98,7 +98,7 @@ def solve_shape(call: Call) -> Shape:
     return (*broadcast_shapes(a[:-2], b[:-2]), *b[-2:])
 
 
-solve = _host(
+solve = host_op(
     "solve",
     "x with a @ x = b.",
     (Arg("a"), Arg("b")),
@@ -126,7 +126,7 @@ def cholesky_grad(g: Any, out: Any) -> tuple:
     return (mul(add(x, t(x)), 0.5),)
 
 
-cholesky = _host(
+cholesky = host_op(
     "cholesky",
     "The lower L with L @ L^T = x, for a symmetric positive x.",
     (Arg("x"),),
@@ -157,7 +157,7 @@ def eigh_grad(g: Any, x: Any, part: str) -> tuple:
     return (matmul(vectors, matmul(inner, t(vectors))),)
 
 
-eigh = _host(
+eigh = host_op(
     "eigh",
     "Eigenvalues (rising) or eigenvectors (columns) of a symmetric matrix.",
     (Arg("x"), Attr("part", "values")),
@@ -210,7 +210,7 @@ def check_matrix(call: Call) -> None:
         )
 
 
-svd = _host(
+svd = host_op(
     "svd",
     "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced).",
     (Arg("x"), Attr("part", "s")),
@@ -249,7 +249,7 @@ def qr_grad(g: Any, x: Any, part: str) -> tuple:
     return (matmul(matmul(q, _copy_lower(m)), back),)
 
 
-qr = _host(
+qr = host_op(
     "qr",
     "Orthonormal q or upper triangular r, with q @ r = x (reduced).",
     (Arg("x"), Attr("part", "q")),
@@ -274,7 +274,7 @@ def matrix_share(g: Any) -> Any:
     return reshape(g, (*g.shape, 1, 1))
 
 
-det = _host(
+det = host_op(
     "det",
     "The determinant of each matrix.",
     (Arg("x"),),
@@ -285,7 +285,7 @@ det = _host(
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
 )
-slogdet_sign = _host(
+slogdet_sign = host_op(
     "slogdet_sign",
     "The sign of the determinant.",
     (Arg("x"),),
@@ -295,7 +295,7 @@ slogdet_sign = _host(
     samples=lambda rng: [Sample((well(rng, 3, 3),))],
     error_samples=SQUARE_ERRORS,
 )
-logabsdet = _host(
+logabsdet = host_op(
     "logabsdet",
     "log of the size of the determinant.",
     (Arg("x"),),

@@ -65,8 +65,8 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
-        # An index that is out of range names the user's line (see engine/origin.py).
-        self.may_index = record.kind in ("composite", "gather", "scatter")
+        # An error of the run names the user's line (see engine/origin.py).
+        self.may_fail = record.kind in ("composite", "gather", "scatter", "host")
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
@@ -142,7 +142,8 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
-            _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            number_of(arg, dtype, operands)
+            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
             else arg._value() if dtype is None or arg._dtype is dtype
             else ops.cast.node(arg._value(), dtype)
             for arg in operands
@@ -158,7 +159,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
     node = make_node(record, tuple(src), *found)
-    if ORIGIN.on or plan.may_index:
+    if ORIGIN.on or plan.may_fail:
         note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind == "float":
@@ -190,7 +191,7 @@ def _nodes_apart(
     src = []
     for arg, name in zip(operands, owners, strict=False):
         if not isinstance(arg, Tensor):
-            src.append(_number(arg, dtype, operands))
+            src.append(number_of(arg, dtype, operands))
         elif name in NOT_PROMOTED or dtype is None or arg._dtype is dtype:
             src.append(arg._value())
         else:
@@ -232,7 +233,7 @@ def _value(arg: Any) -> Node:
     return scalar_node(arg, kind)
 
 
-def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
+def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
     if isinstance(arg, Node):
         return arg
     if dtype is None:

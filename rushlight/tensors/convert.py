@@ -27,19 +27,15 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import number_node, tensor_of
+from rushlight.tensors.creation import number_node
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
-
-TYPE_NAMES = {
-    "FloatTensor": float32, "DoubleTensor": float64, "HalfTensor": float16, "LongTensor": int64,
-    "BFloat16Tensor": bfloat16, "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8,
-    "ByteTensor": uint8, "BoolTensor": bool_,
-}  # fmt: skip
+from rushlight.tensors.type_names import TYPE_NAMES
 
 
 def cast(tensor: Tensor, dtype: DType) -> Tensor:
@@ -127,7 +123,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")
     if value._shape != self._shape:
         value = expand(value, self._shape)
-    if value._grad is not None and value.is_leaf and value.requires_grad:
+    if value is src and value.requires_grad:  # the history of the copy is not that of src
         value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
     return assign(self, value)
 

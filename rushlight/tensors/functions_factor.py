@@ -1,5 +1,5 @@
-"""torch.linalg: factorisations, solving, inverses. The records run LAPACK on the host; what is
-here gives PyTorch's signatures, named results, and gradients by composition of records.
+"""torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
+PyTorch's signatures, named results, and gradients by composition of records.
 
 Known imperfection: `ldl_factor` and complex eigenvalues (`eig`) are not there.
 """
@@ -17,21 +17,23 @@ from rushlight.base.dtypes import int32
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
+from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_select import known
-from rushlight.tensors.functions_shape import cat, tril, triu
-from rushlight.tensors.functions_view import (
-    diagonal,
-    expand,
-    matrix_transpose,
-    narrow,
-    squeeze,
-    unsqueeze,
+from rushlight.tensors.functions_shape import cat
+from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_solve import (
+    cholesky_solve,
+    need_matrix,
+    need_square,
+    no_info,
+    write_results,
 )
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.functions_view import expand, matrix_transpose
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
@@ -43,120 +45,17 @@ LuFactor = result_class("linalg_lu_factor", ("LU", "pivots"))
 LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
 LuUnpack = result_class("lu_unpack", ("P", "L", "U"))
 CholeskyEx = result_class("linalg_cholesky_ex", ("L", "info"))
-InvEx = result_class("linalg_inv_ex", ("inverse", "info"))
-SolveEx = result_class("linalg_solve_ex", ("result", "info"))
-Slogdet = result_class("linalg_slogdet", ("sign", "logabsdet"))
 Lstsq = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
-Triangular = result_class("triangular_solve", ("solution", "cloned_coefficient"))
 Geqrf = result_class("geqrf", ("a", "tau"))
 
 
-def _need_square(name: str, x: Tensor) -> None:
-    if x.dim() < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-    if x._shape[-1] != x._shape[-2]:
-        raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are "
-            f"{x._shape[-2]} by {x._shape[-1]} matrices"
-        )
-
-
-def _need_matrix(name: str, x: Tensor) -> None:
-    if x.dim() < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-
-
-def _no_info(x: Tensor) -> Tensor:
-    return zeros(*x._shape[:-2], dtype=int32)
-
-
-def _write(results: tuple, out: Any) -> Any:
-    if out is None:
-        return results
-    for target, value in zip(out, results, strict=True):
-        write_out(target, value)
-    return type(results)(out)
-
-
-# Inverses and solving ----------------------------------------------------------------------
-
-
-def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """The inverse of each matrix."""
-    return _finish(apply(ops.inverse, (A,)), out)
-
-
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
-    """The inverse, and 0 for each matrix that has one."""
-    return _write(InvEx((inv(A), _no_info(A))), out)
-
-
-def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
-    """numpy's old rule: b is a vector when it has one dimension less than a and its batch."""
-    return B.dim() == 1 or (A.dim() - 1 == B.dim() and B._shape == A._shape[:-1])
-
-
-def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """X with A X = B (or X A = B with left=False)."""
-    _need_square("solve", A)
-    vector = left and is_vector_rhs(A, B)
-    if not vector and B.dim() < 2:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not "
-                           "supported for left=False")  # fmt: skip
-    rows = B._shape[-1] if vector or not left else B._shape[-2]
-    if rows != A._shape[-1]:
-        raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation "
-            f"{'AX = B' if left else 'XA = B'} ({A._shape[-2]}x{A._shape[-1]} and "
-            f"{'x'.join(map(str, B._shape[-2:]))})"
-        )
-    if vector:
-        return _finish(squeeze(apply(ops.solve, (A, unsqueeze(B, -1))), -1), out)
-    if left:
-        return _finish(apply(ops.solve, (A, B)), out)
-    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B)))
-    return _finish(matrix_transpose(turned), out)
-
-
-def solve_ex(
-    A: Tensor,
-    B: Tensor,
-    *,
-    left: bool = True,
-    check_errors: bool = False,
-    out: Any = None,  # noqa: N803
-) -> Any:
-    """solve, and 0 for each matrix that is not singular."""
-    return _write(SolveEx((solve(A, B, left=left), _no_info(A))), out)
-
-
-def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,  # noqa: N803
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """X with A X = B, where only one triangle of A is read."""
-    _need_square("solve_triangular", A)
-    if left:
-        return _finish(apply(ops.solve_triangular, (A, B, bool(upper), bool(unitriangular))), out)
-    args = (matrix_transpose(A), matrix_transpose(B), not upper, bool(unitriangular))
-    return _finish(matrix_transpose(apply(ops.solve_triangular, args)), out)
-
-
-def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,  # noqa: N803
-    unitriangular: bool = False, *, out: Any = None,
-) -> Any:  # fmt: skip
-    """The older form: (solution, a copy of A)."""
-    a = matrix_transpose(A) if transpose else A
-    solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
-    lead = solution._shape[:-2]
-    return _write(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
+# Cholesky ----------------------------------------------------------------------------------
 
 
 def cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
     """The lower L with L L^T = input (or its transpose)."""
     low = apply(ops.cholesky, (input,))
-    return _finish(matrix_transpose(low) if upper else low, out)
+    return finish(matrix_transpose(low) if upper else low, out)
 
 
 def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -168,23 +67,12 @@ def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """cholesky, and 0 for each matrix that is positive."""
-    return _write(CholeskyEx((cholesky(input, upper=upper), _no_info(input))), out)
-
-
-def cholesky_solve(
-    B: Tensor,
-    L: Tensor,
-    upper: bool = False,
-    *,
-    out: Tensor | None = None,  # noqa: N803
-) -> Tensor:
-    """X with A X = B, from the Cholesky factor of A."""
-    return _finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
+    return write_results(CholeskyEx((cholesky(input, upper=upper), no_info(input))), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """The inverse of A, from its Cholesky factor."""
-    _need_square("cholesky_inverse", L)
+    need_square("cholesky_inverse", L)
     one = expand(eye(L._shape[-1], dtype=L._dtype), L._shape)
     return cholesky_solve(one, L, upper, out=out)
 
@@ -194,15 +82,15 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
 
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
     """P, L, U with P L U = A."""
-    _need_matrix("lu", A)
+    need_matrix("lu", A)
     low, up = (apply(ops.lu, (A, part, bool(pivot))) for part in ("l", "u"))
     p = apply(ops.lu, (A.detach(), "p", True)) if pivot else empty(0, dtype=A._dtype)
-    return _write(Lu((p, low, up)), out)
+    return write_results(Lu((p, low, up)), out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
     """L and U in one matrix, and the row changes counted from 1."""
-    _need_matrix("lu_factor", A)
+    need_matrix("lu_factor", A)
     low, up = (apply(ops.lu, (A, part, bool(pivot))) for part in ("l", "u"))
     m, n = A._shape[-2:]
     low = tril(low, -1)
@@ -210,7 +98,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa
         up = cat([up, zeros(*A._shape[:-2], m - n, n, dtype=A._dtype)], -2)
     elif n > m:
         low = cat([low, zeros(*A._shape[:-2], m, n - m, dtype=A._dtype)], -1)
-    return _write(LuFactor((low + up, apply(ops.lu, (A.detach(), "pivots", bool(pivot))))), out)
+    return write_results(
+        LuFactor((low + up, apply(ops.lu, (A.detach(), "pivots", bool(pivot))))), out
+    )
 
 
 def lu_factor_ex(
@@ -226,13 +116,13 @@ def lu_factor_ex(
     info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else np.zeros(
         zero.shape[:-1]
     )  # fmt: skip
-    return _write(LuFactorEx((packed, pivots, known(np.asarray(info, np.int32)))), out)
+    return write_results(LuFactorEx((packed, pivots, known(np.asarray(info, np.int32)))), out)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: N803
     """torch.lu: LU, pivots and on request infos."""
     found = lu_factor_ex(A, pivot=pivot)
-    return _write(found if get_infos else LuFactor(found[:2]), out)
+    return write_results(found if get_infos else LuFactor(found[:2]), out)
 
 
 def lu_unpack(
@@ -253,7 +143,7 @@ def lu_unpack(
         up = triu(narrow(LU_data, -2, 0, k))
     if unpack_pivots:
         p = known(permutation(look(LU_pivots), m).astype(LU_data._dtype.np))
-    return _write(LuUnpack((p, low, up)), out)
+    return write_results(LuUnpack((p, low, up)), out)
 
 
 def lu_solve(
@@ -263,15 +153,15 @@ def lu_solve(
     """X with A X = B (X A = B, A^T X = B), from lu_factor of A."""
     if not left:
         turned = lu_solve(LU, pivots, matrix_transpose(B), adjoint=not adjoint)
-        return _finish(matrix_transpose(turned), out)
+        return finish(matrix_transpose(turned), out)
     p = known(permutation(look(pivots), LU._shape[-1]).astype(LU._dtype.np))
     if adjoint:
         half = apply(ops.solve_triangular, (matrix_transpose(LU), B, False, False))
         half = apply(ops.solve_triangular, (matrix_transpose(LU), half, True, True))
-        return _finish(matmul(p, half), out)
+        return finish(matmul(p, half), out)
     half = matmul(matrix_transpose(p), B)
     half = apply(ops.solve_triangular, (LU, half, False, True))
-    return _finish(apply(ops.solve_triangular, (LU, half, True, False)), out)
+    return finish(apply(ops.solve_triangular, (LU, half, True, False)), out)
 
 
 def old_lu_solve(
@@ -290,7 +180,7 @@ def old_lu_solve(
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N803
     """Orthonormal Q and upper triangular R with Q R = A."""
-    _need_matrix("qr", A)
+    need_matrix("qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
@@ -299,18 +189,18 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
     m, n = A._shape[-2:]
     if mode == "r":
         r = apply(ops.qr, (A.detach(), "r"))
-        return _write(Qr((empty(0, dtype=A._dtype), r)), out)
+        return write_results(Qr((empty(0, dtype=A._dtype), r)), out)
     if mode == "complete" and m > n:
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' "
                                "and nrows > ncols")  # fmt: skip
         q, r = np.linalg.qr(look(A), "complete")
-        return _write(Qr((known(q), known(r))), out)
+        return write_results(Qr((known(q), known(r))), out)
     square = narrow(A, -1, 0, m) if n > m else A
     q, r = (apply(ops.qr, (square, part)) for part in ("q", "r"))
     if n > m:  # the other columns follow from Q
         r = cat([r, matmul(matrix_transpose(q), narrow(A, -1, m, n - m))], -1)
-    return _write(Qr((q, r)), out)
+    return write_results(Qr((q, r)), out)
 
 
 def old_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -326,7 +216,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     found = [np.linalg.qr(x, "raw") for x in flat]
     packed = np.array([h.T for h, _ in found], values.dtype).reshape(values.shape)
     tau = np.array([s for _, s in found], values.dtype).reshape((*lead, min(m, n)))
-    return _write(Geqrf((known(packed), known(tau))), out)
+    return write_results(Geqrf((known(packed), known(tau))), out)
 
 
 def _triangle_of(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
@@ -337,15 +227,17 @@ def _triangle_of(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
     """Eigenvalues (rising) and eigenvectors of symmetric matrices."""
-    _need_square("eigh", A)
+    need_square("eigh", A)
     x = _triangle_of(A, UPLO)
-    return _write(Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out)
+    return write_results(
+        Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out
+    )
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """Eigenvalues of symmetric matrices."""
-    _need_square("eigvalsh", A)
-    return _finish(apply(ops.eigh, (_triangle_of(A, UPLO), "values")), out)
+    need_square("eigvalsh", A)
+    return finish(apply(ops.eigh, (_triangle_of(A, UPLO), "values")), out)
 
 
 def svd(
@@ -356,7 +248,7 @@ def svd(
     out: Any = None,  # noqa: N803
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = A. Gradients reach the first min(m, n) vectors only."""
-    _need_matrix("svd", A)
+    need_matrix("svd", A)
     u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", "s", "vh"))
     m, n = A._shape[-2:]
     if full_matrices and m != n:
@@ -366,7 +258,7 @@ def svd(
             u = cat([u, known(whole_u[..., k:])], -1)
         else:
             vh = cat([vh, known(whole_vh[..., k:, :])], -2)
-    return _write(Svd((u, s, vh)), out)
+    return write_results(Svd((u, s, vh)), out)
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
@@ -377,40 +269,20 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: A
         return OldSvd((zeros(*lead, m, m, dtype=input._dtype), svdvals(input),
                        zeros(*lead, n, n, dtype=input._dtype)))  # fmt: skip
     u, s, vh = svd(input, not some)
-    return _write(OldSvd((u, s, matrix_transpose(vh))), out)
+    return write_results(OldSvd((u, s, matrix_transpose(vh))), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """Singular values, falling."""
-    _need_matrix("svdvals", A)
-    return _finish(apply(ops.svd, (A, "s")), out)
+    need_matrix("svdvals", A)
+    return finish(apply(ops.svd, (A, "s")), out)
 
 
-def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
-    """The sign and the logarithm of the size of the determinant."""
-    _need_square("slogdet", A)
-    return _write(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
-
-
-def logdet(input: Tensor) -> Tensor:
-    """log of the determinant; NaN where it is negative."""
-    sign, size = slogdet(input)
-    return apply(ops.where, (sign < 0, math.nan, size))
-
-
-LINALG: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """inv inv_ex solve solve_ex solve_triangular cholesky cholesky_ex lu lu_factor
-    lu_factor_ex lu_solve qr eigh eigvalsh svd svdvals slogdet""".split()
-}
-FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """triangular_solve cholesky_solve cholesky_inverse lu_unpack geqrf slogdet
-        logdet""".split()
-    },
+LINALG: dict[str, Callable] = by_name(
+    cholesky, cholesky_ex, lu, lu_factor, lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+)  # fmt: skip
+METHODS: dict[str, Callable] = {
+    **by_name(cholesky_inverse, geqrf),
     "lu": old_lu, "lu_solve": old_lu_solve, "qr": old_qr, "svd": old_svd, "cholesky": old_cholesky,
-    "inverse": inv,
 }  # fmt: skip
-METHODS = dict(FUNCTIONS)
-del METHODS["lu_unpack"]
+FUNCTIONS: dict[str, Callable] = {**METHODS, "lu_unpack": lu_unpack}

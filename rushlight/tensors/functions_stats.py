@@ -1,7 +1,8 @@
-"""Statistics: quantiles, medians, histograms, covariances, integrals and gradients by samples."""
+"""Statistics: quantiles, medians, histograms, covariances; membership, norms of slices, hashes."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,25 +11,28 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import full, linspace, tensor_of
+from rushlight.tensors.creation import full, linspace
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_reduce import Median, cumsum, mean
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import any as any_
+from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import (
     known,
+    nonzero,
     scatter_reduce,
     sort,
 )
-from rushlight.tensors.functions_shape import cat
-from rushlight.tensors.functions_view import expand, movedim, narrow, reshape, unsqueeze
+from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Median = result_class("median", ("values", "indices"))
 NanMedian = result_class("nanmedian", ("values", "indices"))
 Histogram = result_class("histogram", ("hist", "bin_edges"))
 Histogramdd = result_class("histogramdd", ("hist", "bin_edges"))
@@ -110,7 +114,7 @@ def quantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim; NaN where there is a NaN."""
-    return _finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
+    return finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
 
 
 def nanquantile(
@@ -118,7 +122,7 @@ def nanquantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim, NaN left out."""
-    return _finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
+    return finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
 
 
 def _median(skip: bool, pair: type) -> Callable:
@@ -128,7 +132,7 @@ def _median(skip: bool, pair: type) -> Callable:
         size = flat._shape[axis]
         if not size:
             if dim is None:
-                return _finish(full((), math.nan, dtype=input._dtype), out)
+                return finish(full((), math.nan, dtype=input._dtype), out)
             raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
         order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
         missing = apply(ops.isnan, (flat.detach(),))
@@ -137,13 +141,13 @@ def _median(skip: bool, pair: type) -> Callable:
         at = apply(ops.gather, (order, axis, place.clamp(min=0).to(int64)))
         values = apply(ops.gather, (flat, axis, at))
         if dim is None:
-            return _finish(reshape(values, ()), out)
+            return finish(reshape(values, ()), out)
         if not input.dim():
             values, at = reshape(values, ()), reshape(at, ())
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
         if out is not None:
-            return pair((_finish(values, out[0]), _finish(at, out[1])))
+            return pair((finish(values, out[0]), finish(at, out[1])))
         return pair((values, at))
 
     function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
@@ -186,7 +190,7 @@ def histogram(
     result = Histogram((known(counts), known(edges)))
     if out is None:
         return result
-    return Histogram((_finish(result[0], out[0]), _finish(result[1], out[1])))
+    return Histogram((finish(result[0], out[0]), finish(result[1], out[1])))
 
 
 def histogramdd(
@@ -197,11 +201,33 @@ def histogramdd(
     points = look(input.detach()).reshape(-1, input._shape[-1])
     count = points.shape[1]
     each = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(each) != count:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
     ranges = [None] * count if range is None else list(zip(range[::2], range[1::2], strict=True))
     edges = [_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
     weights = None if weight is None else look(weight.detach()).reshape(-1)
-    found, _ = np.histogramdd(points, edges, weights=weights, density=density)
+    found = _counts(points, edges, weights)
+    if density:
+        volume = functools.reduce(np.multiply.outer, [np.diff(e) for e in edges])
+        found = found / (volume * found.sum())
     return Histogramdd((known(found.astype(points.dtype)), tuple(known(e) for e in edges)))
+
+
+def _counts(points: np.ndarray, edges: list[np.ndarray], weights: np.ndarray | None) -> np.ndarray:
+    """How many points lie in each cell; the last edge belongs to the last bin. Edges that fall
+    have bins that hold nothing."""
+    sizes = tuple(len(e) - 1 for e in edges)
+    inside, cells = np.ones(len(points), bool), []
+    for column, e in zip(points.T, edges, strict=True):
+        at = np.searchsorted(e, column, "right") - 1
+        at[column == e[-1]] = len(e) - 2
+        inside &= (column >= e[0]) & (column <= e[-1])
+        cells.append(at)
+    flat = np.ravel_multi_index([c[inside] for c in cells], sizes) if inside.any() else []
+    kept = None if weights is None else weights[inside]
+    return np.bincount(np.asarray(flat, np.int64), kept, math.prod(sizes)).reshape(sizes)
 
 
 # Covariance --------------------------------------------------------------------------------
@@ -221,6 +247,8 @@ def cov(
     if x._dtype.kind != "float":
         x = x.float()
     count = x._shape[1]
+    _check_weights(fweights, "fweights", count, "int")
+    _check_weights(aweights, "aweights", count, "float")
     weights = fweights
     if aweights is not None:
         weights = aweights if fweights is None else aweights * fweights
@@ -241,6 +269,30 @@ def cov(
     return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
 
 
+def _check_weights(weights: Tensor | None, name: str, count: int, kind: str) -> None:
+    if weights is None:
+        return
+    if weights.dim() > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+            f"{weights.dim()} dimensions"
+        )
+    kinds = ("int", "uint") if kind == "int" else ("float",)
+    if weights._dtype.kind not in kinds:
+        text = "integral" if kind == "int" else "floating point"
+        raise RuntimeError(
+            f"cov(): expected {name} to have {text} dtype but got {name} with "
+            f"{weights._dtype.name} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the "
+            f"input but got {weights.numel()} != {count}"
+        )
+    if weights.numel() and look(weights.detach()).min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
 def corrcoef(input: Tensor) -> Tensor:
     """Correlation coefficients."""
     if input.dim() > 2:
@@ -255,95 +307,6 @@ def corrcoef(input: Tensor) -> Tensor:
     return (c / unsqueeze(spread, 1) / unsqueeze(spread, 0)).clamp(-1, 1)
 
 
-# Integrals and slopes ----------------------------------------------------------------------
-
-
-def _panels(y: Tensor, x: Any, dx: Any, dim: int) -> Tensor:
-    """The area of each panel between neighbours."""
-    dim = wrap_dim(dim, y.dim())
-    size = y._shape[dim]
-    pair = narrow(y, dim, 0, size - 1) + narrow(y, dim, 1, size - 1)
-    if x is None:
-        return pair * (dx / 2 if not isinstance(dx, Tensor) else dx * 0.5)
-    if x.dim() == 1:
-        x = reshape(x, (-1, *(1,) * (y.dim() - 1 - dim)))
-        steps = narrow(x, 0, 1, x._shape[0] - 1) - narrow(x, 0, 0, x._shape[0] - 1)
-    else:
-        while x.dim() < y.dim():
-            x = unsqueeze(x, 0)
-        at = x._shape[dim]
-        steps = narrow(x, dim, 1, at - 1) - narrow(x, dim, 0, at - 1)
-    return pair * steps * 0.5
-
-
-def trapezoid(y: Tensor, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """The integral by trapezoids along dim."""
-    at = wrap_dim(dim, y.dim())
-    if not y._shape[at]:
-        return sum_(y, at)
-    return sum_(_panels(y, x, dx, dim), at)
-
-
-def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """Running integrals by trapezoids along dim."""
-    at = wrap_dim(dim, y.dim())
-    return cumsum(_panels(y, x, dx, dim), at)
-
-
-def gradient(
-    input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1
-) -> tuple[Tensor, ...]:
-    """Slopes by central differences along each dim; one-sided at the ends."""
-    if edge_order not in (1, 2):
-        raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
-    dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    dims = [wrap_dim(d, input.dim()) for d in dims]
-    spacing = 1 if spacing is None else spacing
-    spaces = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
-    if len(spaces) != len(dims):
-        raise RuntimeError(
-            f"torch.gradient expected spacing to be unspecified, a scalar or a list of length "
-            f"{len(dims)}, but got a list of length {len(spaces)}"
-        )
-    for d in dims:
-        if input._shape[d] < edge_order + 1:
-            raise RuntimeError(
-                "torch.gradient expected each dimension size to be at least edge_order+1"
-            )
-    return tuple(_slopes(input, d, s, edge_order) for d, s in zip(dims, spaces, strict=True))
-
-
-def _slopes(x: Tensor, dim: int, space: Any, order: int) -> Tensor:
-    size = x._shape[dim]
-
-    def at(i: int, n: int = 1) -> Tensor:
-        return narrow(x, dim, i if i >= 0 else size + i, n)
-
-    if isinstance(space, Tensor) and space.dim():
-        shape = [-1 if d == dim else 1 for d in range(x.dim())]
-        steps = reshape(narrow(space, 0, 1, size - 1) - narrow(space, 0, 0, size - 1), shape)
-    else:
-        steps = expand(full((), 1.0, dtype=x._dtype) * space,
-                       [size - 1 if d == dim else 1 for d in range(x.dim())])  # fmt: skip
-
-    def h(i: int, n: int = 1) -> Tensor:
-        return narrow(steps, dim, i if i >= 0 else size - 1 + i, n)
-
-    left, right = h(0, size - 2), h(1, size - 2)
-    inner = (at(2, size - 2) * (left / (right * (left + right)))
-             + at(1, size - 2) * ((right - left) / (left * right))
-             - at(0, size - 2) * (right / (left * (left + right))))  # fmt: skip
-    if order == 1:
-        first, last = (at(1) - at(0)) / h(0), (at(-1) - at(-2)) / h(-1)
-    else:
-        a, b, c, d = h(0), h(1), h(-2), h(-1)
-        first = (-at(0) * ((2 * a + b) / (a * (a + b))) + at(1) * ((a + b) / (a * b))
-                 - at(2) * (a / (b * (a + b))))  # fmt: skip
-        last = (at(-3) * (d / (c * (c + d))) - at(-2) * ((c + d) / (c * d))
-                + at(-1) * ((c + 2 * d) / (d * (c + d))))  # fmt: skip
-    return cat([first, inner, last], dim)
-
-
 # Elsewhere ---------------------------------------------------------------------------------
 
 
@@ -355,7 +318,7 @@ def isin(
     a = elements if isinstance(elements, Tensor) else tensor_of(elements)
     b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
     found = any_(unsqueeze(a, -1) == reshape(b, (-1,)), -1)
-    return _finish(~found if invert else found, out)
+    return finish(~found if invert else found, out)
 
 
 def renorm(
@@ -369,7 +332,7 @@ def renorm(
     size = apply(
         ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True)
     )
-    return _finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
+    return finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
 
 
 def index_reduce(
@@ -385,16 +348,17 @@ def index_reduce(
     if not input.dim():
         flat = index_reduce(reshape(input, (1,)), 0, index, reshape(source, (-1,)), reduce,
                             include_self=include_self)  # fmt: skip
-        return _finish(reshape(flat, ()), out)
+        return finish(reshape(flat, ()), out)
     at = wrap_dim(dim, input.dim())
     shape = [-1 if d == at else 1 for d in range(input.dim())]
     wide = expand(reshape(index.to(int64), shape), source._shape)
-    return _finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
+    return finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` places that are not zero, filled up with fill_value."""
-    rows = np.argwhere(look(input.detach())).astype(np.int64).reshape(-1, input.dim())[:size]
+    rows = nonzero(input.detach())
+    rows = look(rows)[:size]
     result = np.full((size, input.dim()), fill_value, np.int64)
     result[: len(rows)] = rows
     return known(result)
@@ -413,15 +377,11 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
     return known(np.asarray(found, np.uint64))
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """quantile nanquantile median nanmedian histogram histogramdd cov corrcoef
-    trapezoid     cumulative_trapezoid gradient isin renorm index_reduce nonzero_static
-hash_tensor""".split()
-}
-FUNCTIONS["trapz"] = trapezoid
-METHODS: dict[str, Callable] = {
-    name: FUNCTIONS[name]
-    for name in """quantile nanquantile median nanmedian histogram cov corrcoef isin renorm
-    index_reduce nonzero_static hash_tensor""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    quantile, nanquantile, median, nanmedian, histogram, histogramdd, cov, corrcoef, isin, renorm,
+    index_reduce, nonzero_static, hash_tensor,
+)  # fmt: skip
+METHODS: dict[str, Callable] = by_name(
+    quantile, nanquantile, median, nanmedian, histogram, cov, corrcoef, isin, renorm, index_reduce,
+    nonzero_static, hash_tensor,
+)  # fmt: skip

@@ -7,6 +7,7 @@ adopts their history, and every view starts its own history again from the base'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rushlight import ops
@@ -15,8 +16,10 @@ from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.capture import open_session
+from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
+from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through
@@ -26,6 +29,10 @@ NO_GRAD_VIEW = (
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
+)
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
 )
 KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 NAMES = {
@@ -74,10 +81,7 @@ def check_inplace(tensor: Tensor) -> None:
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
     if view is not None and overlaps(tensor._shape, view.strides):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
-        )
+        raise RuntimeError(OVERLAP)
 
 
 def inplace(tensor: Tensor, record: OpDef, args: tuple, kwargs: dict | None = None) -> Tensor:
@@ -108,15 +112,25 @@ def check_can_cast(have: Any, want: Any) -> None:
         )
 
 
-def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
+def assign(tensor: Tensor, result: Tensor) -> Tensor:
     """Put `result` (same shape and dtype) into the tensor's storage, with its history."""
-    storage, view, counter = tensor._storage, tensor._view, tensor._counter
+    storage = tensor._storage
     if not tensor.numel():
-        counter.version += 1
+        tensor._counter.version += 1
         return tensor
+    if RISK.waits and storage.foreign is None:
+        before = Before(tensor)
+        _assign(tensor, result)
+        note_change(storage, before.node, before)
+        return tensor
+    return _assign(tensor, result)
+
+
+def _assign(tensor: Tensor, result: Tensor) -> Tensor:
+    storage, view, counter = tensor._storage, tensor._view, tensor._counter
     if view is None:
-        _adopt(tensor, result, counter)
         storage.replace(result._value())
+        _adopt(tensor, result, counter)
         counter.version += 1
         return tensor
     base = view.base
@@ -126,18 +140,24 @@ def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
         storage.replace(write_through(before, view.steps, result._value()))
         counter.version += 1
         return tensor
+    seen = () if base._view is None else base._view.steps
+    if (*seen, *view.own) != view.steps:
+        raise NotImplementedError(
+            "in-place change of a view under autograd, after its base was changed in place by t_, "
+            "transpose_, squeeze_, unsqueeze_ or as_strided_; take the view afterwards"
+        )
     if tensor._grad is None:
         tensor._grad = Grad(requires=False)
         tensor._grad.base_fn = None if base._grad is None else base._grad.fn
     now = write_through(base, view.own, result)
     if now._grad is not None and now._grad.fn is not None:
         now._grad.fn.label = "torch::autograd::CopySlices"
-    _own_saved(result, counter)
-    _adopt(base, now, counter)
     if base._view is None:
         storage.replace(now._value())
     else:
         storage.replace(write_through(storage.node, base._view.steps, now._value()))
+    _own_saved(result, counter)
+    _adopt(base, now, counter)
     counter.version += 1
     return tensor
 
@@ -180,7 +200,8 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
-    if meta.grad is None:  # type: ignore[union-attr]
+    before = meta.grad  # type: ignore[union-attr]
+    if before is None:
         # A tensor of its own on the same node: the value is shared until one side is written.
         meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]
     elif STATE.grad:
@@ -188,12 +209,33 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     else:
         total = apply(ops.add, (meta.grad, grad))  # type: ignore[union-attr]
         store(meta.grad, total)  # type: ignore[union-attr]
+    if RISK.waits and meta.grad is not before:  # type: ignore[union-attr]
+        note_change(meta.grad._storage, None, GradBefore(variable, before))  # type: ignore[union-attr]
     for hook in list((meta.post_hooks or {}).values()):  # type: ignore[union-attr]
         hook(variable)
 
 
-def write_out(out: Tensor, result: Tensor) -> Tensor:
-    """`out=`: the result goes into a tensor of the caller, resized if the shape differs."""
+def check_apart(out: Any, sources: Iterable[Any]) -> None:
+    """`out=` of an op that reads its operands while it writes: no memory in common."""
+    for target in out if isinstance(out, tuple | list) else (out,):
+        if not isinstance(target, Tensor) or not target.numel():
+            continue
+        if target._view is not None and overlaps(target._shape, target._view.strides):
+            raise RuntimeError(OVERLAP)
+        for source in sources:
+            if isinstance(source, Tensor) and source._storage is target._storage:
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to "
+                    "tensor refer to a single memory location. Please clone() the tensor before "
+                    "performing the operation."
+                )
+
+
+def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
+    """`out=`: the result goes into a tensor of the caller, resized if the shape differs.
+
+    `exact`: the dtype must be the result's.
+    """
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if STATE.grad and (out.requires_grad or result.requires_grad):
@@ -201,10 +243,17 @@ def write_out(out: Tensor, result: Tensor) -> Tensor:
             "out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
         )
+    if exact and result._dtype is not out._dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} "
+            "instead"
+        )
     check_can_cast(result._dtype, out._dtype)
     if result._dtype is not out._dtype:
         result = apply(ops.cast, (result, out._dtype))
     if out._shape != result._shape:
+        if RISK.waits:
+            note_change(result._storage, None, OutBefore(out))
         out._storage, out._counter = result._storage, result._counter
         out._shape, out._view, out._node, out._seen = result._shape, None, None, None
         return out

@@ -12,17 +12,13 @@ from rushlight.tensors import (
     convert,
     families,
     functions_math,
+    functions_slices,
     functions_view,
     indexing,
     interop,
 )  # fmt: skip
-from rushlight.tensors.creation import (
-    new_empty,
-    new_full,
-    new_ones,
-    new_tensor_method,
-    new_zeros,
-)  # fmt: skip
+from rushlight.tensors.creation import new_empty, new_full, new_ones, new_zeros
+from rushlight.tensors.from_data import new_tensor_method
 from rushlight.tensors.printing import tensor_repr
 from rushlight.tensors.tensor import Tensor
 
@@ -38,7 +34,7 @@ def backward(
 def iterate(self: Tensor) -> Any:
     if not self._shape:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(functions_view.unbind(self, 0))
+    return iter(functions_slices.unbind(self, 0))
 
 
 def text(self: Tensor, *, tensor_contents: str | None = None) -> str:
@@ -67,9 +63,9 @@ SPECIAL = {
 TABLES = (families.METHODS, convert.METHODS, SPECIAL)
 
 
-def install() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Everything on the class; gives the bound functions of torch and of nn.functional."""
-    public, functional = bind.bind_records()
+def install() -> dict[str, Any]:
+    """Everything on the class; gives the bound functions of torch."""
+    public = bind.bind_records()
     bind.bind_operators()
     for table in TABLES:
         for name, function in table.items():
@@ -81,7 +77,7 @@ def install() -> tuple[dict[str, Any], dict[str, Any]]:
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
     TENSORS.finish = flush
-    return public, functional
+    return public
 
 
-PUBLIC, FUNCTIONAL = install()
+PUBLIC = install()

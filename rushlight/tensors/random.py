@@ -9,11 +9,12 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
 from rushlight.tensors.apply import Defaults
-from rushlight.tensors.creation import _size, made, number_node
+from rushlight.tensors.creation import made, number_node, wanted_size
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -65,12 +66,12 @@ def int_node(low: int, high: int, shape: tuple, generator: Generator | None) -> 
 
 
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(uniform_node(shape, dtype or Defaults.dtype, generator), **options)
 
 
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(normal_node(shape, dtype or Defaults.dtype, generator), **options)
 
 
@@ -81,7 +82,7 @@ def randint(*args: Any, generator: Any = None, dtype: DType = int64, **options: 
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    node = int_node(low, high, _size((size,), options), generator)
+    node = int_node(low, high, wanted_size((size,), options), generator)
     return made(_as(node, dtype or int64), **options)
 
 
@@ -271,13 +272,11 @@ def random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: A
     return _store(self, int_node(low, to, self._shape, generator))
 
 
-METHODS = {
-    name: globals()[name]
-    for name in """uniform_ normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ random_
-    bernoulli multinomial""".split()
-}
-FUNCTIONS = {
-    name: globals()[name]
-    for name in """rand randn randint rand_like randn_like randint_like randperm bernoulli
-    multinomial normal""".split()
-}
+METHODS = by_name(
+    uniform_, normal_, bernoulli_, exponential_, geometric_, log_normal_, cauchy_, random_,
+    bernoulli, multinomial,
+)  # fmt: skip
+FUNCTIONS = by_name(
+    rand, randn, randint, rand_like, randn_like, randint_like, randperm, bernoulli, multinomial,
+    normal,
+)  # fmt: skip

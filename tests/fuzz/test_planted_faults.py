@@ -12,7 +12,7 @@ import pytest
 from fuzz_graphs import leaf_of
 from fuzz_run import (
     Setup,
-    compile_recording,
+    compile_for,
     difference,
     failure,
     reference,
@@ -28,7 +28,7 @@ from rushlight.compiler import pipeline, plan
 from rushlight.compiler.fuse import group
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile import build, build_rows, kernel
+from rushlight.compiler.tile import build_map, build_rows, kernel
 from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
 from rushlight.engine.programs import make_template
 from rushlight.engine.realize import run_program
@@ -55,7 +55,7 @@ def split_against_rows() -> str:
 
     small, big = record(roots(300)), record(roots(40_000))
     samples = np.array([small.ints, big.ints], np.int64)
-    program = compile_recording(small, make_template(samples, offset_positions(small)), "host")
+    program = compile_for(small, make_template(samples, offset_positions(small)), "host")
     values = program.template.match(np.array(big.ints, np.int64))
     assert values is not None
     (buffer,) = run_program(program, values, [n.buffer for n in big.inputs], ())
@@ -121,7 +121,7 @@ def take_memory_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def update_what_is_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(build, "_updatable", lambda group, context: context.donatable(group))
+    patch.setattr(build_map, "_reads_only", lambda builder, base, value, place: True)
 
 
 def fuse_what_reads_elsewhere(patch: pytest.MonkeyPatch) -> None:

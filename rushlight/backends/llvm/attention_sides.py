@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rushlight.backends.llvm.pack import Operand
 from rushlight.backends.llvm.schedule import AttentionSchedule, along_k
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, PairSum, Product, Runs
-from rushlight.compiler.tile.rewrite import substitute_axes
+from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, cast, topological
 from rushlight.ir.symint import Expr, ceildiv, maximum
 
@@ -146,7 +146,7 @@ def inner_of(side: Side, accs: list[int], s: AttentionSchedule, dtype: object) -
 def _same(matrix: Matrix, value: E, features: Axis) -> bool:
     if matrix.features.extent != features.extent:
         return False
-    return substitute_axes(matrix.value, {matrix.features.name: features.var}) is value
+    return Substitution({matrix.features.name: features.var}).expr(matrix.value) is value
 
 
 @dataclass

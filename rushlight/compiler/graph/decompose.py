@@ -20,8 +20,9 @@ from rushlight.compiler.graph.pairs import (
     stays_inside,
     sum_of_pairs,
 )
-from rushlight.compiler.graph.simplify import rule_of, simplify
+from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, make_node, topological, with_dtype
+from rushlight.ir.pattern import Rule
 from rushlight.ops import cast
 
 
@@ -73,10 +74,7 @@ class _Rewriting:
                 self.trace.rewrote(op.name, defined_at(op.decompose), again, expanded)
                 done[node] = done[again] = self.run(expanded, owner)
             else:
-                done[node] = simpler = simplify(again)
-                if simpler is not again:
-                    where = defined_at(rule_of(again))
-                    self.trace.rewrote(f"simplify_{op.name}", where, again, simpler)
+                done[node] = simplify(again, self._tell)
             self.came_from.setdefault(done[node], owner)
         return done[root]
 
@@ -98,6 +96,9 @@ class _Rewriting:
         if not node.pairs:
             return node
         return self.run(ordinary(node, self.ordinary), owner)
+
+    def _tell(self, rule: Rule, before: Node, after: Node) -> None:
+        self.trace.rewrote(rule.name, rule.defined_at, before, after)
 
 
 _SUMS = {"reduce_sum": sum_of_pairs, "scatter_nd": scatter_of_pairs}

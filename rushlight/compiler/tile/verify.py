@@ -18,6 +18,7 @@ from rushlight.compiler.tile.verify_expr import Invalid, check_node
 from rushlight.ir import scalar, symint
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import variables
 
 ROLES = ("in", "out", "inout", "scratch")
 
@@ -100,6 +101,8 @@ class _Verifier:
         for name, operand, axis in (("a", grid.a, grid.m), ("b", grid.b, grid.n)):
             with self.axes((*grid.batch, axis, grid.k)), self.at(f"operand {name}"):
                 self.expr(operand)
+        if grid.acc_dtype is scalar.bool_:
+            self.fail("a sum of bool is not defined: cast first")
         with self.axes((*grid.batch, grid.m, grid.n)):
             self.acc = grid.acc_dtype
             self.stores(grid.stores)
@@ -186,6 +189,7 @@ class _Verifier:
                 self.fail(f"row is {grid.row.dtype.name}, must be int64")
             with self.axes((grid.width,)):
                 self.expr(grid.value)
+        self.adds(grid.kind, grid.value)
         self.dest(grid.dest, 0, grid.value.dtype)
 
     # statements ---------------------------------------------------------------------------------
@@ -234,6 +238,7 @@ class _Verifier:
                     self.fail(f"kind {item.kind!r} is none of {ir.REDUCE_KINDS}")
                 with self.axes((*statement.axes, *statement.over)):
                     self.expr(item.value)
+                self.adds(item.kind, item.value)
         for number, item in enumerate(statement.items):
             with self.at(f"item {number}"), self.axes(statement.axes):
                 dtype = scalar.int64 if item.kind.startswith("arg") else item.value.dtype
@@ -246,12 +251,17 @@ class _Verifier:
     def scan(self, statement: ir.Scan) -> None:
         if statement.kind not in ir.SCAN_KINDS:
             self.fail(f"kind {statement.kind!r} is none of {ir.SCAN_KINDS}")
+        self.adds(statement.kind, statement.value)
         with self.axes((*statement.axes, statement.over)):
             self.expr(statement.value)
             is_arg = statement.kind.startswith("arg")
             self.dest(
                 statement.dest, statement.at, scalar.int64 if is_arg else statement.value.dtype
             )
+
+    def adds(self, kind: str, value: E) -> None:
+        if kind in ("sum", "prod") and value.dtype is scalar.bool_:
+            self.fail(f"a {kind} of bool is not defined: cast first")
 
     # leaves -------------------------------------------------------------------------------------
 
@@ -288,7 +298,7 @@ class _Verifier:
     def index(self, at: int | Expr) -> None:
         if not isinstance(at, Expr):
             return
-        for name, var in symint.variables(at).items():
+        for name, var in variables(at).items():
             if var.kind == "value":
                 self.expr(var.payload)  # type: ignore[arg-type]
             elif name not in self.scope:
