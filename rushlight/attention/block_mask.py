@@ -20,8 +20,9 @@ import numpy as np
 import rushlight as torch
 from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq_write_orders
 from rushlight.attention.block_picture import picture
-from rushlight.attention.runs import Runs, regridded, runs_of
-from rushlight.ops.pairs import PAIR_ROWS, PAIR_TILE
+from rushlight.attention.divide import Division
+from rushlight.attention.runs import Rects, Runs, regridded, runs_of
+from rushlight.attention.spans import CELL, spans_of
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -103,6 +104,7 @@ class BlockMask:
         # True when mask_mod alone says what is kept, so that blocks need not be looked up.
         self.blocks_follow_mod = False
         self._has_full = has_full
+        self._cells: Rects | None = None  # finer than the blocks, where they are known
         self._made: dict[str, Any] = {}  # from the lists; forgotten when they change
 
     @classmethod
@@ -115,6 +117,15 @@ class BlockMask:
         result._lists = {}
         result._set_rest(lengths, size, mask_mod, has_full)
         result._made["runs"] = runs
+        return result
+
+    @classmethod
+    def from_division(cls, division: Division, mask_mod: Callable, has_full: bool) -> BlockMask:
+        """What divide.py found; without `has_full` all blocks are partial."""
+        blocks = division.blocks if has_full else division.blocks.as_partial()
+        runs = blocks.runs((*division.shape[:2], *division.grid))
+        result = cls.from_runs(runs, division.size, mask_mod, division.shape[2:], has_full)
+        result._cells, result.blocks_follow_mod = division.cells, True
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -136,6 +147,7 @@ class BlockMask:
             object.__setattr__(self, name, value)
             return
         if name in KV_LISTS:
+            self._cells = None
             for each in KV_LISTS:  # the others are made before the runs are forgotten
                 getattr(self, each)
             self._made.clear()
@@ -330,11 +342,16 @@ class BlockMask:
 
     def _spans(self, side: str) -> tuple[torch.Tensor, torch.Tensor]:
         if side not in self._made:
-            runs, size, lengths = self.runs(), self.BLOCK_SIZE, self.seq_lengths
-            if side == "s":
-                runs, size, lengths = runs.transposed(), size[::-1], lengths[::-1]
-            tiles = regridded(runs, size, lengths, (PAIR_ROWS, PAIR_TILE))
-            self._made[side] = tuple(map(torch.tensor, tiles.tables()))
+            turn = 1 if side == "l" else -1
+            lengths, size = self.seq_lengths[::turn], self.BLOCK_SIZE[::turn]
+            if self._cells is not None:
+                rects = self._cells if side == "l" else self._cells.transposed()
+                grid = tuple(ceil_div(n, CELL) for n in lengths)
+                cells = rects.runs((*self.runs().shape[:2], *grid))  # type: ignore[arg-type]
+            else:
+                runs = self.runs() if side == "l" else self.runs().transposed()
+                cells = regridded(runs, size, lengths, (CELL, CELL))
+            self._made[side] = tuple(map(torch.tensor, spans_of(cells)))
         return self._made[side]
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import rushlight as torch
 from rushlight import ops
 from rushlight.attention.block_mask import BlockMask
-from rushlight.attention.create import as_four_dims
+from rushlight.attention.divide import as_four_dims
 from rushlight.tensors.apply import apply
 
 

@@ -8,7 +8,7 @@ Shape letters: B batch, H heads, Q rows of blocks, K columns of blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -82,15 +82,6 @@ class Runs:
                 parts.append(runs_of(np.ascontiguousarray(band.T)[None, None]))
         return joined(parts, (batch, heads, keys, queries))
 
-    def tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """starts (B, H, Q + 1) and (first, stop, full) of each run, int32; at least two runs, so
-        that their number stays an ordinary size."""
-        batch, heads, queries = self.shape[:3]
-        at = np.arange(batch * heads)[:, None] * queries + np.arange(queries + 1)
-        spans = np.zeros((max(2, len(self.first)), 3), np.int32)
-        spans[: len(self.first)] = np.stack((self.first, self.stop, self.full), axis=1)
-        return self.starts[at].astype(np.int32).reshape(batch, heads, -1), spans
-
     def area(self, size: tuple[int, int], lengths: tuple[int, int]) -> int:
         """Elements of the present blocks that lie inside."""
         heights = np.tile(inside(self.shape[2], size[0], lengths[0]), self.shape[0] * self.shape[1])
@@ -98,6 +89,65 @@ class Runs:
             self.first.astype(np.int64) * size[1]
         )
         return int((heights[self.row_of_each()] * widths).sum())
+
+
+@dataclass(frozen=True)
+class Rects:
+    """Disjoint rectangles of blocks of one kind, in any order: rows r0 ... r1 - 1 and columns
+    c0 ... c1 - 1 of the matrix number `lead` (b * H + h)."""
+
+    lead: np.ndarray
+    r0: np.ndarray
+    r1: np.ndarray
+    c0: np.ndarray
+    c1: np.ndarray
+    full: np.ndarray
+
+    def transposed(self) -> Rects:
+        return Rects(self.lead, self.c0, self.c1, self.r0, self.r1, self.full)
+
+    def scaled(self, rows: int, columns: int) -> Rects:
+        """Each block cut into rows x columns."""
+        return Rects(
+            self.lead, self.r0 * rows, self.r1 * rows, self.c0 * columns, self.c1 * columns,
+            self.full,
+        )  # fmt: skip
+
+    def as_partial(self) -> Rects:
+        return replace(self, full=np.zeros(len(self.full), bool))
+
+    def runs(self, shape: tuple[int, int, int, int]) -> Runs:
+        """Row by row."""
+        heights = np.maximum(np.minimum(self.r1, shape[2]) - self.r0, 0)
+        each = np.repeat(np.arange(len(heights)), heights)
+        step = np.arange(len(each)) - np.repeat(np.cumsum(heights) - heights, heights)
+        row = self.lead[each] * shape[2] + self.r0[each] + step
+        first, stop = self.c0[each], np.minimum(self.c1[each], shape[3])
+        order = np.lexsort((first, row))
+        row, first, stop, full = row[order], first[order], stop[order], self.full[each][order]
+        kept = first < stop
+        row, first, stop, full = row[kept], first[kept], stop[kept], full[kept]
+        return _merged_runs(shape, row, first, stop, full)
+
+
+def _merged_runs(
+    shape: tuple[int, int, int, int], row: np.ndarray, first: np.ndarray, stop: np.ndarray,
+    full: np.ndarray,
+) -> Runs:  # fmt: skip
+    """Neighbours of one kind become one; sorted by row and first."""
+    new = np.ones(len(row), bool)
+    new[1:] = (row[1:] != row[:-1]) | (first[1:] != stop[:-1]) | (full[1:] != full[:-1])
+    last = np.append(new[1:], True) if len(row) else new
+    rows = int(np.prod(shape[:3]))
+    counts = np.bincount(row[new], minlength=rows)
+    starts = np.concatenate(([0], np.cumsum(counts)))
+    first, stop = first[new].astype(np.int32), stop[last].astype(np.int32)
+    return Runs(shape, starts, first, stop, full[new])
+
+
+def joined_rects(parts: list[Rects]) -> Rects:
+    names = [f.name for f in fields(Rects)]
+    return Rects(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def inside(blocks: int, size: int, length: int) -> np.ndarray:

@@ -138,7 +138,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.add(node)
         elif has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
-        elif ref.saved:
+        elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
         else:
             roots[node] = None

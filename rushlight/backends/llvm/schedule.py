@@ -103,6 +103,8 @@ def choose_attention_schedule(
     lanes = lanes_of(grid.acc_dtype, target)
     axis, runs = (grid.l, grid.runs_l) if side == "l" else (grid.s, grid.runs_s)
     vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
+    if runs is not None:  # a panel lies in one group
+        vectors = max(1, min(vectors, runs.group // lanes))
     owners = OWNER_BLOCK if runs is None else min(OWNER_BLOCK, runs.rows)
     sizes = [axis.extent, *(axis.extent for axis in grid.batch)]
     one_pass = _suits_one_pass(grid, threads)

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from rushlight.ir.node import Node, topological
 from rushlight.ir.symint import Expr, Var
 
-SUMS = frozenset(("flash_attention", "pair_sum"))
-
 
 @dataclass(frozen=True)
 class Mask:

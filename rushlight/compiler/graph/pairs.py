@@ -50,6 +50,13 @@ def stays_inside(value: Node) -> bool:
     return inside
 
 
+def _is_of_products(value: Node) -> bool:
+    """Is there a product in it, with which the sums are better made? Masks alone have none."""
+    order = topological([value], lambda node: not node.pairs)
+    has_product = any(node.name == "pair_dot" for node in order)
+    return has_product and value.dtype.is_floating_point and stays_inside(value)
+
+
 def ordinary(value: Node, done: dict[Node, Node]) -> Node:
     """The same value for readers that are no attention, as other ops."""
     for node in topological([value], lambda n: not n.pairs or n in done):
@@ -96,7 +103,7 @@ def sum_of_pairs(node: Node) -> Node | None:
     """A reduce_sum over keys or queries (and other dims) of a pair value, or None."""
     (value,), dims = node.src, node.attrs[0]
     last = value.ndim - 1
-    if not stays_inside(value) or not {last, last - 1} & set(dims):
+    if not _is_of_products(value) or not {last, last - 1} & set(dims):
         return None
     over, gone = ("s", last) if last in dims else ("l", last - 1)
     first = pair_sum(value, None, over=over)
@@ -109,7 +116,7 @@ def scatter_of_pairs(node: Node) -> Node | None:
     """A scatter of sums, with places that do not depend on the key, or the query; or None."""
     target, value, *places = node.src
     same = all(place.shape == value.shape for place in places)
-    if node.attr("kind") != "sum" or target.pairs or not same or not stays_inside(value):
+    if node.attr("kind") != "sum" or target.pairs or not same or not _is_of_products(value):
         return None
     used = frozenset[str]().union(*(depends_on(place) for place in places))
     if used == OF_BOTH:

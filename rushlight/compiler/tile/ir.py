@@ -236,20 +236,22 @@ class Runs:
 
     begin, end   (of batch, row): runs begin, ... end - 1 belong to block `row`
     first, stop  (of run): others from first * tile on and before stop * tile (which may exceed the
-                 extent); runs ascend and do not touch
-    full         (of run): not 0 when all its pairs are kept, `keep` and `causal` need no look
-    All are int64. rows and tile are multiples of KEY_BLOCK.
+                 extent); runs ascend and are disjoint
+    code         (of run): two bits for each `group` owners of the block, the first lowest: 0 no
+                 pair is kept, 1 the mask decides, 2 all are kept: it needs no look
+    The last five are int64. rows and tile are multiples of KEY_BLOCK, `group` divides rows.
     """
 
     rows: int
     tile: int
+    group: int
     row: Axis
     run: Axis
     begin: E
     end: E
     first: E
     stop: E
-    full: E
+    code: E
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ attention float32 [i0:2, i1:8] l i2:70 s i3:70 causal {
     ...
     is t3
   }
-  runs l 128 64 row i5:1 run i6:3 {
+  runs l 128 64 32 row i5:1 run i6:3 {
     ...
     is t0, t1, t2, t3, t4
   }
@@ -70,8 +70,8 @@ class Printer:
         text, outer = self.text, self.text.scope
         text.enter(outer)
         row, run = text.bind((runs.row,)), text.bind((runs.run,))
-        text.open(f"runs {side} {runs.rows} {runs.tile} row {row} run {run}")
-        self.holes(runs.begin, runs.end, runs.first, runs.stop, runs.full)
+        text.open(f"runs {side} {runs.rows} {runs.tile} {runs.group} row {row} run {run}")
+        self.holes(runs.begin, runs.end, runs.first, runs.stop, runs.code)
         text.close()
         text.enter(outer)
 
@@ -151,11 +151,11 @@ class Reader:
 
     def runs(self) -> ir.Runs:
         text = self.text
-        rows, tile = int(text.take()), int(text.take())
+        rows, tile, group = (int(text.take()) for _ in range(3))
         text.take("row")
         (row,) = text.axes("run")
         (run,) = text.axes("{")
-        return ir.Runs(rows, tile, row, run, *self.ended())
+        return ir.Runs(rows, tile, group, row, run, *self.ended())
 
     def sum(self) -> ir.PairSum:
         over = self.text.take()

@@ -224,7 +224,7 @@ class Substitution:
         return self.axis_list([axis])[0]
 
 
-RUN_PARTS = ("begin", "end", "first", "stop", "full")
+RUN_PARTS = ("begin", "end", "first", "stop", "code")
 
 
 def roots_of(statement: Statement) -> Iterable[E]:

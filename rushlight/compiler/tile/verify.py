@@ -136,11 +136,13 @@ class _Verifier:
     def runs(self, grid: ir.AttentionGrid, runs: ir.Runs) -> None:
         if runs.rows % ir.KEY_BLOCK or runs.tile % ir.KEY_BLOCK or min(runs.rows, runs.tile) < 1:
             self.fail(f"rows {runs.rows} and tile {runs.tile} must be multiples of {ir.KEY_BLOCK}")
+        if runs.group < 1 or runs.rows % runs.group:
+            self.fail(f"group {runs.group} must divide rows {runs.rows}")
         with self.axes((*grid.batch, runs.row)):
             self._of_dtype(runs.begin, scalar.int64)
             self._of_dtype(runs.end, scalar.int64)
         with self.axes((*grid.batch, runs.run)):
-            for part in (runs.first, runs.stop, runs.full):
+            for part in (runs.first, runs.stop, runs.code):
                 self._of_dtype(part, scalar.int64)
 
     def softmax(self, grid: ir.AttentionGrid, softmax: ir.Softmax) -> None:

@@ -29,7 +29,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.symint import Var
 from rushlight.ir.symint_walk import evaluate
 from rushlight.ops.attention import probabilities
-from rushlight.ops.pairs import PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 from tests.unit.backends.llvm_run import run
 
 TABLES = ("starts_l", "spans_l", "starts_s", "spans_s")
@@ -115,8 +115,10 @@ def tables_of(kept: np.ndarray) -> tuple[np.ndarray, ...]:
             for tile in range(0, mask.shape[1], PAIR_TILE):
                 here = mask[row : row + PAIR_ROWS, tile : tile + PAIR_TILE]
                 if here.any():
+                    groups = np.split(here, range(PAIR_GROUP, len(here), PAIR_GROUP))
+                    codes = [int(g.any()) + int(g.all()) for g in groups]
                     number = tile // PAIR_TILE
-                    spans.append((number, number + 1, int(here.all())))
+                    spans.append((number, number + 1, sum(x << 2 * i for i, x in enumerate(codes))))
             starts.append(len(spans))
         found += [np.array(starts, np.int32), np.array(spans, np.int32).reshape(-1, 3)]
     return tuple(found)

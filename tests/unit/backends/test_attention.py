@@ -195,7 +195,8 @@ def test_verifier_refuses_wrong_holes() -> None:
         {"sums": (replace(item, weight=s.neg(acc)),)},
         {"sums": (replace(item, over="n"),)},
         {"runs_l": replace(grid.runs_l, rows=100)},
-        {"runs_l": replace(grid.runs_l, full=acc)},
+        {"runs_l": replace(grid.runs_l, group=48)},
+        {"runs_l": replace(grid.runs_l, code=acc)},
     ):
         with pytest.raises(InvalidProgram):
             verify_program(replace(program, grids=(replace(grid, **change),)), expanded=False)
