@@ -22,7 +22,8 @@ from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
-from rushlight.compiler.plan import HostStep, Step, assemble
+from rushlight.compiler.plan import assemble
+from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.steps import make_steps
 from rushlight.compiler.target import Plan
 from rushlight.compiler.tile.ir import Program

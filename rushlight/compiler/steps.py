@@ -6,18 +6,13 @@ per group, in order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
-
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.graph.check_first import may_fail
-from rushlight.compiler.plan import HostStep, Step
+from rushlight.compiler.step import HostStep, Step, host_function
 from rushlight.compiler.tile.build import BuildContext, build_kernel
 from rushlight.ir.node import Node, topological
-from rushlight.ir.opdef import OpDef
 
 
 def make_steps(state: Compilation) -> list[Step]:
@@ -78,15 +73,3 @@ def _host_step(group: Group, state: Compilation) -> HostStep:
     assert node.op is not None
     at = state.graph.place.get(state.recorded(node))
     return HostStep(group, node, node.src, host_function(node.op, node.attrs), at)
-
-
-def host_function(record: OpDef, attrs: tuple) -> Callable[..., None]:
-    """fn(inputs, outputs) over arrays, from the record's meaning."""
-    reference = record.reference
-    assert reference is not None
-    named = dict(zip(record.attr_index, attrs, strict=False))
-
-    def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **named)
-
-    return run

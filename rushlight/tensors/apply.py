@@ -24,6 +24,7 @@ from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
+from rushlight.tensors.operands import check_bytes
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
@@ -343,6 +344,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
+    check_bytes(record, src)
     found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
     if record.check is None and not plan.has_offsets:
         if len(plan.cache) > CACHE_LIMIT:

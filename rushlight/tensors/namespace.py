@@ -18,6 +18,11 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -32,14 +37,17 @@ from rushlight.base.dtypes import (
     uint64,
 )  # fmt: skip
 from rushlight.engine.realize import flush
+from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
     convert,
     families,
     functional_act,
+    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
     default_dtype,
@@ -208,11 +216,12 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
     functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
     functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
@@ -226,3 +235,4 @@ TABLE.update(
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
+Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

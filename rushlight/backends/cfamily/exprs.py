@@ -129,13 +129,16 @@ class ExprPrinter:
             return self._guarded(node, args)
         if node.op in ("fold_max", "fold_min"):
             return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
-        if node.op == "abs" and node.dtype.kind == "int":
-            negative = language.operation("lt", node.dtype, [args[0], "0"], node.dtype)
-            minus = language.operation("neg", node.dtype, args, node.dtype)
-            return language.select(negative, minus, args[0])
         if node.op == "abs" and not node.dtype.is_floating_point:
-            return args[0]
+            return self._whole_abs(node, args)
         return language.operation(node.op, node.dtype, args, node.args[0].dtype)
+
+    def _whole_abs(self, node: E, args: list[str]) -> str:
+        if node.dtype.kind != "int":
+            return args[0]
+        negative = self.language.operation("lt", node.dtype, [args[0], "0"], node.dtype)
+        minus = self.language.operation("neg", node.dtype, args, node.dtype)
+        return self.language.select(negative, minus, args[0])
 
     def _load(self, node: E, args: list[str], texts: dict[E, str]) -> str:
         memory, at = node.meta

@@ -17,7 +17,6 @@ from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir import scalar as s
-from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
 
 Index = int | Expr
@@ -62,7 +61,7 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
         sorter.keys_at, half + s.as_index(at), s.lt(at, s.index(count)), s.const(-1, int64)
     )
     update = Var("update", 0, None, "axis")
-    value: E = Substitution({grid.update.name: update}).expr(grid.value)
+    value = Substitution({grid.update.name: update}).expr(grid.value)
     step = (
         c.Bind(update, s.as_index(s.load(sorter.places_at, half + s.as_index(at)))),
         c.Set((("acc", join(grid.kind, acc, value)),)),

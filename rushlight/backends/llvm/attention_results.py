@@ -10,7 +10,8 @@ from rushlight.backends.llvm.attention_steps import Vectors
 from rushlight.backends.llvm.context import Env, IndexEmitter, i64
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.pack import in_vectors, min_value
-from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.backends.llvm.puts import emit_stores
+from rushlight.backends.llvm.values import Lanes
 from rushlight.compiler.tile.ir import Axis, Store
 
 
@@ -84,7 +85,4 @@ class ResultEmitter:
         self, builder: ir.IRBuilder, stores: Sequence[Store], env: Env, lanes: Lanes,
         value: ir.Value,
     ) -> None:  # fmt: skip
-        known = {self.v.acc: value}
-        for store in stores:
-            result = emit_value(self.v.ctx, builder, store.value, env, lanes, known)
-            emit_store(self.v.ctx, builder, store, env, lanes, result, known)
+        emit_stores(self.v.ctx, builder, stores, env, lanes, {self.v.acc: value})

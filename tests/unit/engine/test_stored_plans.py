@@ -48,7 +48,12 @@ print(len(passes), *words)
 
 
 def start_process(directory: Path, **settings: str) -> list[str]:
-    settings = {"RUSHLIGHT_CACHE_DIR": str(directory), "RUSHLIGHT_CACHE": "1", **settings}
+    settings = {
+        "RUSHLIGHT_CACHE_DIR": str(directory),
+        "RUSHLIGHT_CACHE": "1",
+        "CHECK": "0",
+        **settings,
+    }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True, text=True, env=child_environment(**settings), check=True,
@@ -62,8 +67,7 @@ def test_a_second_process_runs_no_pass_and_gives_the_same_bits(tmp_path: Path) -
     assert int(first[0]) >= 4
     assert second == ["0", *first[1:]]
     assert first[-1].endswith("index_12_is_out_of_bounds_for_dimension_0_with_size_9")
-    listening = start_process(tmp_path / "cache", CHECK="1", RUSHLIGHT_CACHE="0")
-    assert listening == first
+    assert start_process(tmp_path / "cache", CHECK="1") == first
 
 
 class Passes:
@@ -91,7 +95,7 @@ class Passes:
 
 @pytest.fixture
 def passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Passes]:
-    with config.override(cache_dir=str(tmp_path / "cache"), cache=True):
+    with config.override(cache_dir=str(tmp_path / "cache"), cache=True, check=0):
         yield Passes(monkeypatch)
 
 
@@ -306,6 +310,13 @@ def test_nothing_is_written_when_the_cache_is_off(passes: Passes) -> None:
     with config.override(cache=False):
         softmax()
     assert not Path(config.cache_dir).exists() or not plan_files()
+
+
+def test_who_wants_checks_gets_them(passes: Passes) -> None:
+    softmax()
+    passes.forget()
+    with config.override(check=1):
+        assert passes.took(softmax) == 1
 
 
 def test_whoever_listens_sees_the_passes(passes: Passes, tmp_path: Path) -> None:
