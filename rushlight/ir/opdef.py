@@ -34,7 +34,8 @@ PRIMITIVE_KINDS = (
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
-    "attention",  # flash_attention
+    "pairs",  # pair_dot pair_index pair_mask
+    "attention",  # flash_attention flash_lse flash_top pair_sum
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits

@@ -29,6 +29,7 @@ from rushlight.ops import (  # noqa: F401
     movement,
     norms,
     operators,
+    pairs,
     pointwise,
     pool,
     products,
