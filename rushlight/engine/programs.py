@@ -115,7 +115,7 @@ class ProgramCache:
                 offset_positions(recording),
             )
             try:
-                program = self._compile(recording, template, donated, backend_name, site_text)
+                program = self.make(recording, template, donated, backend_name, site_text)
             except BaseException:
                 family.samples.pop()
                 raise
@@ -139,7 +139,7 @@ class ProgramCache:
             for key in [key for key in self._families if key[-1] == family]:
                 del self._families[key]
 
-    def _compile(
+    def make(
         self,
         recording: Recording,
         template: Template,
@@ -147,6 +147,7 @@ class ProgramCache:
         backend_name: str,
         site_text: Callable[[Node], str],
     ) -> Program:
+        """Compile; a subclass may make something else that has a template."""
         backend = find_backend(backend_name)
         caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
@@ -190,7 +191,7 @@ def compile_recording(
     first: int = 0,
 ) -> Program:
     """The program of a recording, compiled now. `build`: the backend's own, if None."""
-    graph = _symbolic_graph(recording, template, donated, site_text)
+    graph = symbolic_graph(recording, template, donated, site_text)
     if build is None:
         build = partial(_build_unkept, backend, caps)
     plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=first)
@@ -210,7 +211,7 @@ def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:
     return arrays, recording.numbers
 
 
-def _symbolic_graph(
+def symbolic_graph(
     recording: Recording,
     template: Template,
     donated: frozenset[int],

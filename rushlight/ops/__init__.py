@@ -10,6 +10,7 @@ from rushlight.ops import (  # noqa: F401
     attention,
     batch_norms,
     binary,
+    bits,
     classification,
     conv,
     conv_transpose,
@@ -21,12 +22,14 @@ from rushlight.ops import (  # noqa: F401
     fold,
     indexed,
     indexing,
+    ldl,
     linalg,
     lookup,
     loss,
     movement,
     norms,
     operators,
+    pairs,
     pointwise,
     pool,
     products,
@@ -45,8 +48,10 @@ from rushlight.ops import (  # noqa: F401
 
 # Written by tools/make_ops_stub.py: every record by name, so that readers and checkers see it.
 from rushlight.ops._generated_names import *  # noqa: F403
+from rushlight.ops.aten import aten  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
+from rushlight.ops.user_spaces import find_space as __getattr__  # noqa: F401  (torch.ops.space)
 
 operators.install()

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Call, OpDef, op
+from rushlight.base.dtypes import int32
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ops import lapack
 from rushlight.ops.binary import add, eq, mul, sub
 from rushlight.ops.build import iota_along, swap_last, zeros
 from rushlight.ops.diagonals import tril, triu
@@ -77,9 +79,10 @@ SQUARE_ERRORS = (
 inverse = host_op(
     "inverse",
     "The inverse of each matrix.",
-    (Arg("x"),),
-    np.linalg.inv,
+    (Arg("x"), Attr("check", True)),
+    lapack.inverse,
     lambda g, out: (-matmul(t(out), matmul(g, t(out))),),
+    may_refuse=True,
     torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
@@ -101,11 +104,12 @@ def solve_shape(call: Call) -> Shape:
 solve = host_op(
     "solve",
     "x with a @ x = b.",
-    (Arg("a"), Arg("b")),
-    lambda a, b: np.linalg.solve(a, b),
+    (Arg("a"), Arg("b"), Attr("check", True)),
+    lapack.solve,
     solve_grad,
     shape=solve_shape,
     dtype=common_dtype,
+    may_refuse=True,
     samples=lambda rng: [
         Sample((well(rng, 3, 3), array(rng, 3, 2))),
         Sample((well(rng, 2, 2, 2), array(rng, 2, 2, 1))),
@@ -129,13 +133,55 @@ def cholesky_grad(g: Any, out: Any) -> tuple:
 cholesky = host_op(
     "cholesky",
     "The lower L with L @ L^T = x, for a symmetric positive x.",
-    (Arg("x"),),
-    lambda x: np.linalg.cholesky(x),
+    (Arg("x"), Attr("check", True)),
+    lapack.cholesky,
     cholesky_grad,
+    may_refuse=True,
     torch=("torch.linalg.cholesky", "torch.cholesky"),
     samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
     error_samples=SQUARE_ERRORS,
 )
+
+
+cholesky_info = host_op(
+    "cholesky_info",
+    "The order of the first minor that is not positive; 0 where all are.",
+    (Arg("x"),),
+    lapack.bad_minor,
+    NotDifferentiable("the output is a whole number"),
+    shape=lambda call: call["x"].shape[:-2],
+    dtype=lambda call: int32,
+    samples=lambda rng: [Sample((symmetric(rng, 3, 3),)), Sample((-symmetric(rng, 2, 2, 2),))],
+    error_samples=SQUARE_ERRORS,
+)
+
+
+# [repeated values] The gradient of eigenvectors divides by the gaps between eigenvalues. A function
+# of the matrix (exp, a projector) has a gradient where values repeat, too: what is multiplied by
+# the gap's inverse is then the difference of that function at the two values. So where a gradient
+# may be asked for, repeated values are given as neighbours `APART` of the largest apart, and the
+# gradient divides by just these gaps: values change in digit 9 (float64), gradients are good to 6.
+def _least_gap(values: np.ndarray) -> np.ndarray:
+    largest = np.abs(values).max(-1, keepdims=True, initial=0)
+    least = np.sqrt(np.finfo(values.dtype).eps) / 16 * np.where(largest == 0, 1, largest)
+    return least.astype(values.dtype)
+
+
+def apart(values: np.ndarray) -> np.ndarray:
+    """Rising values, each at least the least gap above the one before; others as they were."""
+    steps = np.arange(values.shape[-1]) * _least_gap(values)
+    lowered = values - steps
+    best = np.maximum.accumulate(lowered, -1)
+    return np.where(best > lowered, best + steps, values).astype(values.dtype)
+
+
+def apart_from_zero(falling: np.ndarray) -> np.ndarray:
+    """The same for singular values: they fall, and the last is not 0."""
+    rising = falling[..., ::-1]
+    if not rising.shape[-1]:
+        return falling
+    lifted = np.maximum(rising, _least_gap(rising))
+    return np.ascontiguousarray(apart(lifted)[..., ::-1])
 
 
 def _gaps(values: Any) -> Any:
@@ -149,24 +195,30 @@ def _gaps(values: Any) -> Any:
 
 def eigh_grad(g: Any, x: Any, part: str) -> tuple:
     vectors = eigh(x, part="vectors")
-    if part == "values":
+    if part != "vectors":
         scaled = mul(vectors, reshape(g, (*g.shape[:-1], 1, g.shape[-1])))
         return (matmul(scaled, t(vectors)),)
-    inner = mul(matmul(t(vectors), g), _gaps(eigh(x, part="values")))
+    inner = mul(matmul(t(vectors), g), _gaps(eigh(x, part="apart")))
     inner = mul(add(inner, t(inner)), 0.5)
     return (matmul(vectors, matmul(inner, t(vectors))),)
 
 
+def eigh_reference(x: np.ndarray, part: str) -> np.ndarray:
+    values, vectors = np.linalg.eigh(x)
+    return {"values": values, "vectors": vectors}[part] if part != "apart" else apart(values)
+
+
 eigh = host_op(
     "eigh",
-    "Eigenvalues (rising) or eigenvectors (columns) of a symmetric matrix.",
+    "Eigenvalues (rising) or eigenvectors (columns) of a symmetric matrix; `apart`: the values "
+    "with none repeated. See [repeated values].",
     (Arg("x"), Attr("part", "values")),
-    lambda x, part: np.linalg.eigh(x)[0 if part == "values" else 1],
+    eigh_reference,
     eigh_grad,
-    shape=lambda call: call["x"].shape[: -1 if call["part"] == "values" else None],
+    shape=lambda call: call["x"].shape[: None if call["part"] == "vectors" else -1],
     samples=lambda rng: [
         Sample((symmetric(rng, 3, 3),), {"part": part}, skip=("symmetric",))
-        for part in ("values", "vectors")
+        for part in ("values", "vectors", "apart")
     ],
 )
 
@@ -174,19 +226,20 @@ eigh = host_op(
 def svd_shape(call: Call) -> Shape:
     *lead, m, n = call["x"].shape
     k = size_minimum(m, n)
-    return {"u": (*lead, m, k), "s": (*lead, k), "vh": (*lead, k, n)}[call["part"]]
+    line = (*lead, k)
+    return {"u": (*lead, m, k), "s": line, "apart": line, "vh": (*lead, k, n)}[call["part"]]
 
 
 def svd_reference(x: np.ndarray, part: str) -> np.ndarray:
-    found = np.linalg.svd(x, full_matrices=False)
-    return found[("u", "s", "vh").index(part)]
+    u, s, vh = lapack.svd(x)
+    return {"u": u, "s": s, "vh": vh}[part] if part != "apart" else apart_from_zero(s)
 
 
 def svd_grad(g: Any, x: Any, part: str) -> tuple:
     """Townsend's formulas for a real reduced SVD with distinct singular values."""
-    u, s, vh = (svd(x, part=p) for p in ("u", "s", "vh"))
+    u, s, vh = (svd(x, part=p) for p in ("u", "apart", "vh"))
     row = reshape(s, (*s.shape[:-1], 1, s.shape[-1]))
-    if part == "s":
+    if part in ("s", "apart"):
         return (matmul(mul(u, reshape(g, row.shape)), vh),)
     gaps = _gaps(mul(s, s))
     column = reshape(s, (*s.shape, 1))
@@ -212,7 +265,8 @@ def check_matrix(call: Call) -> None:
 
 svd = host_op(
     "svd",
-    "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced).",
+    "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced); `apart`: the "
+    "values with none repeated and none 0. See [repeated values].",
     (Arg("x"), Attr("part", "s")),
     svd_reference,
     svd_grad,
@@ -220,7 +274,7 @@ svd = host_op(
     check=check_matrix,
     samples=lambda rng: [
         Sample((well(rng, 4, 4)[:rows, :columns],), {"part": part})
-        for part in ("u", "s", "vh")
+        for part in ("u", "s", "vh", "apart")
         for rows, columns in ((4, 3), (3, 4), (3, 3))
     ],
     error_samples=SQUARE_ERRORS[:1],

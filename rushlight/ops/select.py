@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType, bool_, float32, float64, int32, uint8
+from rushlight.ir import float8 as float8  # conversions of numbers of one byte
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, op
 from rushlight.ops.meta import Meta

@@ -1,5 +1,6 @@
 """Saving and loading: `torch.save`, `torch.load`, safetensors files, GGUF files, sharded models."""
 
+from rushlight import names as _names
 from rushlight.serialization import gguf, safetensors
 from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
 from rushlight.serialization.safe_globals import (
@@ -11,6 +12,8 @@ from rushlight.serialization.safe_globals import (
 )
 from rushlight.serialization.save_load import load, save
 from rushlight.serialization.shards import ShardedCheckpoint, load_sharded
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "CorruptFileError",

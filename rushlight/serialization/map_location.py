@@ -14,11 +14,13 @@ from rushlight.serialization.storages import Storage
 
 
 def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
-    """Move a storage. A callable gets its elements as a flat tensor, and the saved device."""
+    """Move a storage. A callable gets it as a torch.UntypedStorage, and the saved device."""
     if callable(map_location):
-        found = map_location(storage.flat(), saved)
+        given = storage.flat().untyped_storage()
+        found = map_location(given, saved)
+        if found is not None and found is not given:
+            return Storage(bytearray(found.clone()._bytes()), storage.kind)
         if found is not None:
-            storage.replace(found)
             return storage
     require_here(wanted_device(saved, map_location), saved)
     return storage

@@ -11,7 +11,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.devices import require_cpu
-from rushlight.base.dtypes import DType, bool_, float64, int64
+from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
@@ -52,6 +52,8 @@ def number_node(value: Any, dtype: DType) -> Node:
     """A number the user gave: an input of the program."""
     if isinstance(value, Tensor):
         return ops.cast.node(value._value(), dtype)
+    if dtype in BYTE_FLOATS:
+        return ops.cast.node(scalar_node(float(value), float64), dtype)
     if dtype.kind == "float":
         return scalar_node(float(value), dtype)
     if dtype.kind != "bool" and isinstance(value, int):

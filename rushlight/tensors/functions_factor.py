@@ -1,7 +1,7 @@
 """torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
 PyTorch's signatures, named results, and gradients by composition of records.
 
-Known imperfection: `ldl_factor` and complex eigenvalues (`eig`) are not there.
+Known imperfection: complex eigenvalues (`eig`) are not there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.autograd.mode import STATE
 from rushlight.base.dtypes import int32
+from rushlight.base.errors import LinAlgError
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
@@ -22,12 +24,11 @@ from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat
-from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     cholesky_solve,
     need_matrix,
     need_square,
-    no_info,
     write_results,
 )
 from rushlight.tensors.functions_view import expand, matrix_transpose
@@ -46,6 +47,8 @@ LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
 LuUnpack = result_class("lu_unpack", ("P", "L", "U"))
 CholeskyEx = result_class("linalg_cholesky_ex", ("L", "info"))
 Lstsq = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+LdlFactor = result_class("linalg_ldl_factor", ("LD", "pivots"))
+LdlFactorEx = result_class("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
 Geqrf = result_class("geqrf", ("a", "tau"))
 
 
@@ -66,8 +69,10 @@ def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = Non
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """cholesky, and 0 for each matrix that is positive."""
-    return write_results(CholeskyEx((cholesky(input, upper=upper), no_info(input))), out)
+    """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
+    low = apply(ops.cholesky, (input, bool(check_errors)))
+    info = apply(ops.cholesky_info, (input.detach(),))
+    return write_results(CholeskyEx((matrix_transpose(low) if upper else low, info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -75,6 +80,40 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
     need_square("cholesky_inverse", L)
     one = expand(eye(L._shape[-1], dtype=L._dtype), L._shape)
     return cholesky_solve(one, L, upper, out=out)
+
+
+# LDL ---------------------------------------------------------------------------------------
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:  # noqa: N803
+    """L and D in one matrix, and the pivots of Bunch and Kaufman. The lower triangle counts."""
+    need_square("ldl_factor", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots"))
+    return write_results(LdlFactor(parts), out)
+
+
+def ldl_factor_ex(
+    A: Tensor,
+    *,
+    hermitian: bool = False,
+    check_errors: bool = False,
+    out: Any = None,  # noqa: N803
+) -> Any:
+    """ldl_factor, and the first zero on the diagonal of D (0: none)."""
+    need_square("ldl_factor_ex", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots", "info"))
+    if check_errors and look(parts[2]).any():
+        raise LinAlgError(f"linalg.ldl_factor_ex: D of matrix {np.argmax(look(parts[2]))} has a 0")
+    return write_results(LdlFactorEx(parts), out)
+
+
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,  # noqa: N803
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """X with A X = B, from ldl_factor of A."""
+    need_square("ldl_solve", LD)
+    return finish(apply(ops.ldl_solve, (LD.detach(), pivots, B.detach())), out)
 
 
 # LU ----------------------------------------------------------------------------------------
@@ -112,11 +151,10 @@ def lu_factor_ex(
 ) -> Any:
     """lu_factor, and the first zero pivot of each matrix (0: none)."""
     packed, pivots = lu_factor(A, pivot=pivot)
-    zero = look(diagonal(packed.detach(), 0, -2, -1)) == 0
-    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else np.zeros(
-        zero.shape[:-1]
-    )  # fmt: skip
-    return write_results(LuFactorEx((packed, pivots, known(np.asarray(info, np.int32)))), out)
+    info = apply(ops.lu, (A.detach(), "info", bool(pivot)))
+    if check_errors and look(info).any():
+        raise LinAlgError("torch.linalg.lu_factor_ex: U has a 0 on its diagonal")
+    return write_results(LuFactorEx((packed, pivots, info)), out)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: N803
@@ -229,9 +267,13 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
     """Eigenvalues (rising) and eigenvectors of symmetric matrices."""
     need_square("eigh", A)
     x = _triangle_of(A, UPLO)
-    return write_results(
-        Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out
-    )
+    values = apply(ops.eigh, (x, _values_for(x, "values")))
+    return write_results(Eigh((values, apply(ops.eigh, (x, "vectors")))), out)
+
+
+def _values_for(x: Tensor, plain: str) -> str:
+    """With vectors and a gradient: the values that none repeats (see ops/linalg.py)."""
+    return "apart" if STATE.grad and x.requires_grad else plain
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -249,7 +291,7 @@ def svd(
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = A. Gradients reach the first min(m, n) vectors only."""
     need_matrix("svd", A)
-    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", "s", "vh"))
+    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", _values_for(A, "s"), "vh"))
     m, n = A._shape[-2:]
     if full_matrices and m != n:
         k = min(m, n)
@@ -279,7 +321,8 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 
 LINALG: dict[str, Callable] = by_name(
-    cholesky, cholesky_ex, lu, lu_factor, lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+    cholesky, cholesky_ex, ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor,
+    lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {
     **by_name(cholesky_inverse, geqrf),

@@ -369,7 +369,7 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG, "LinAlgError": LinAlgError,
+    "LinAlgError": LinAlgError, **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int32
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import zeros
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
@@ -40,8 +38,9 @@ def need_matrix(name: str, x: Tensor) -> None:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
 
 
-def no_info(x: Tensor) -> Tensor:
-    return zeros(*x._shape[:-2], dtype=int32)
+def _lu_info(x: Tensor) -> Tensor:
+    """The first zero pivot of each matrix (0: none)."""
+    return apply(ops.lu, (x.detach(), "info", True))
 
 
 def write_results(results: tuple, out: Any) -> Any:
@@ -58,8 +57,9 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
-    """The inverse, and 0 for each matrix that has one."""
-    return write_results(InvEx((inv(A), no_info(A))), out)
+    """The inverse (NaN where there is none), and the first zero pivot (0: none)."""
+    need_square("inv_ex", A)
+    return write_results(InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A))), out)
 
 
 def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
@@ -69,6 +69,10 @@ def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """X with A X = B (or X A = B with left=False)."""
+    return finish(_solved(A, B, left, True), out)
+
+
+def _solved(A: Tensor, B: Tensor, left: bool, check: bool) -> Tensor:  # noqa: N803
     need_square("solve", A)
     vector = left and is_vector_rhs(A, B)
     if not vector and B.dim() < 2:
@@ -82,11 +86,11 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
             f"{'x'.join(map(str, B._shape[-2:]))})"
         )
     if vector:
-        return finish(squeeze(apply(ops.solve, (A, unsqueeze(B, -1))), -1), out)
+        return squeeze(apply(ops.solve, (A, unsqueeze(B, -1), check)), -1)
     if left:
-        return finish(apply(ops.solve, (A, B)), out)
-    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B)))
-    return finish(matrix_transpose(turned), out)
+        return apply(ops.solve, (A, B, check))
+    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B), check))
+    return matrix_transpose(turned)
 
 
 def solve_ex(
@@ -97,8 +101,8 @@ def solve_ex(
     check_errors: bool = False,
     out: Any = None,  # noqa: N803
 ) -> Any:
-    """solve, and 0 for each matrix that is not singular."""
-    return write_results(SolveEx((solve(A, B, left=left), no_info(A))), out)
+    """solve (NaN where A is singular), and A's first zero pivot (0: none)."""
+    return write_results(SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A))), out)
 
 
 def solve_triangular(

@@ -15,6 +15,7 @@ from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.dtypes import BYTE_FLOATS
 from rushlight.engine.capture import open_session
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
@@ -39,6 +40,7 @@ NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
     "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    **{dtype.name: dtype.name.capitalize() for dtype in BYTE_FLOATS},
 }  # fmt: skip
 
 

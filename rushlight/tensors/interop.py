@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
 
@@ -31,8 +32,8 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
-        if self._dtype.name == "bfloat16":
-            raise TypeError("Got unsupported ScalarType BFloat16")
+        if self._dtype.np.kind == "V" or self._dtype.name == "bfloat16":
+            raise TypeError(f"Got unsupported ScalarType {NAMES[self._dtype.name]}")
     return shared_array(self)
 
 
@@ -62,15 +63,6 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
     return (1, 0)
 
 
-def data_ptr(self: Tensor) -> int:
-    """The address of the first element now: for comparing, not for writing. An in-place op may
-    move the value; equal values that nobody wrote yet may share an address (see `is_set_to`)."""
-    if self.numel() == 0:
-        return 0
-    memory = self._storage.array()
-    return memory.ctypes.data + self.storage_offset() * self.element_size()
-
-
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """True when both see the same elements of the same memory."""
     return (
@@ -84,13 +76,14 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    return look(self).reshape(-1)[0].item() if self._dtype.itemsize != 2 or (
-        self._dtype.kind != "float") else float(look(self).reshape(-1)[0])  # fmt: skip
+    value = look(self).reshape(-1)[0]
+    narrow = self._dtype.kind == "float" and self._dtype.itemsize <= 2
+    return float(value) if narrow else value.item()
 
 
 def tolist(self: Tensor) -> Any:
     values = look(self)
-    if self._dtype.kind == "float" and self._dtype.itemsize == 2:
+    if self._dtype.kind == "float" and self._dtype.itemsize <= 2:
         values = values.astype(np.float32)
     return values.tolist()
 

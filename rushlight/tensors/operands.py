@@ -1,4 +1,4 @@
-"""Which of a function's two operands may be Python numbers, as PyTorch's overloads say.
+"""Which operands a function takes: where Python numbers may stand, and what has no arithmetic.
 
 In: the public name and the operands of a call. Out: nothing, or PyTorch's TypeError. Functions
 that are not named here take a number in either place, or check for themselves.
@@ -10,6 +10,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.base.dtypes import BYTE_FLOATS
+from rushlight.ir.node import Node
+from rushlight.ir.opdef import OpDef
 from rushlight.tensors.tensor import Tensor
 
 NEVER, SECOND, ONE = "never", "second", "one"
@@ -64,3 +67,20 @@ def checked(function: Callable, name: str) -> Callable:
         return function(*args, **kwargs)
 
     return wrapped
+
+
+BYTE_OPS = frozenset(
+    "cast bitcast where gather index_select read_wider read_narrower scatter".split()
+)
+
+
+def check_bytes(record: OpDef, src: list[Node]) -> None:
+    """Numbers of one byte are kept, moved and converted; nothing is computed with them."""
+    if record.kind in ("movement", "gather", "scatter") or record.name in BYTE_OPS:
+        return
+    for node in src:
+        if node.dtype in BYTE_FLOATS:
+            raise NotImplementedError(
+                f"\"{record.name}\" not implemented for '{node.dtype.name.capitalize()}': convert "
+                "it first, with .to(torch.float32)"
+            )

@@ -133,7 +133,7 @@ def tensor_text(tensor: Any, indent: int) -> str:
     if tensor.numel() == 0:
         return "[]"
     values, floating = look(tensor), tensor.dtype.kind == "float"
-    if tensor.dtype.itemsize == 2 and floating:
+    if tensor.dtype.itemsize <= 2 and floating:
         values = values.astype(np.float32)
     summarize = values.size > OPTIONS.threshold
     formatter = _Formatter(_edges(values) if summarize else values, floating)

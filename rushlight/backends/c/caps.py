@@ -12,14 +12,14 @@ import sys
 from pathlib import Path
 
 from rushlight.base.config import available_cores, config
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 NAMES = ("cc", "gcc", "clang")
 # No contraction of a * b + c, no reordering: bits are the program's, not the compiler's.
 FLAGS = (
-    "-std=gnu11", "-O3", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-    "-fPIC", "-shared",
+    "-std=gnu11", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fwrapv",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
 )  # fmt: skip
 SLOTS = 16  # groups with scratch of their own: more than threads, and no more memory than that
 
@@ -39,7 +39,7 @@ def find() -> Caps | Missing:
         "c",
         features="|".join((*command, said, *FLAGS, cpu_flags())),
         threads=threads,
-        dtypes=frozenset(dtype.name for dtype in ALL_DTYPES),
+        dtypes=frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS)),
         groups=SLOTS,
     )
 

@@ -48,7 +48,12 @@ print(len(passes), *words)
 
 
 def start_process(directory: Path, **settings: str) -> list[str]:
-    settings = {"RUSHLIGHT_CACHE_DIR": str(directory), "RUSHLIGHT_CACHE": "1", "CHECK": "0", **settings}
+    settings = {
+        "RUSHLIGHT_CACHE_DIR": str(directory),
+        "RUSHLIGHT_CACHE": "1",
+        "CHECK": "0",
+        **settings,
+    }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         capture_output=True, text=True, env=child_environment(**settings), check=True,
