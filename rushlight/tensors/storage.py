@@ -10,7 +10,6 @@ moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluate
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import numpy as np
 
