@@ -1,5 +1,6 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight import names as _names
 from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
 from rushlight.nn.factory import factory_kwargs
@@ -11,6 +12,8 @@ from rushlight.nn.parameter import (
     UninitializedBuffer,
     UninitializedParameter,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "Buffer",

@@ -51,7 +51,9 @@ def to(
     self: Tensor, *args: Any, dtype: DType | None = None, device: Any = None,
     non_blocking: bool = False, copy: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """to(dtype), to(device), to(device, dtype), to(other)."""
+    """to(dtype), to(device), to(device, dtype), to(other); then non_blocking and copy."""
+    flags = [arg for arg in args if isinstance(arg, bool)]
+    copy = flags[1] if len(flags) > 1 else copy
     for arg in args:
         if isinstance(arg, DType):
             dtype = arg
@@ -250,7 +252,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 METHODS = {
     "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda, "clone": clone,
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "__deepcopy__": deepcopy,
-    "__reduce_ex__": reduce_ex, "set_": set_, "resize_": resize_, "share_memory_": share_memory_,
+    "__reduce_ex__": reduce_ex, "resize_": resize_, "share_memory_": share_memory_,
     "is_shared": is_shared, "pin_memory": pin_memory, "is_pinned": is_pinned,
     **{name: _caster(dtype) for name, dtype in CASTS.items()},
 }  # fmt: skip

@@ -25,7 +25,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.transform import grid_roots, roots_of
+from rushlight.compiler.tile.transform import attention_stores, grid_roots, roots_of
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
@@ -79,7 +79,7 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = (*grid.stores, *grid.lse_stores)
+        stores = attention_stores(grid)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)

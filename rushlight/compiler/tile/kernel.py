@@ -140,6 +140,9 @@ def _canonical_sizes(
     for at in _all_sizes(grids, [b.size for b in buffers if numel is None or b.size != numel[1]]):
         for name, var in variables(at).items():
             found.setdefault(name, var)
+            if var.kind == "value" and var.atom.hi is not None:  # a size may be its bound alone
+                for inner, size in variables(var.atom.hi).items():
+                    found.setdefault(inner, size)
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():
@@ -164,7 +167,9 @@ def _all_sizes(
     yield from buffer_sizes
 
 
-_BINDING = frozenset("axes over body batch m n k l s e ev update width axis".split())
+_BINDING = frozenset(
+    "axes over body batch m n k l s products runs_l runs_s row run sums update width axis".split()
+)
 
 
 def _extents(grid: AnyGrid) -> list[int | Expr]:

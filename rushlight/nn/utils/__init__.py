@@ -1,5 +1,6 @@
 """Helpers for parameters and gradients."""
 
+from rushlight import names as _names
 from rushlight.nn.utils import parametrizations, parametrize, prune, rnn, stateless
 from rushlight.nn.utils.clip_grad import (
     clip_grad_norm,
@@ -22,6 +23,8 @@ from rushlight.nn.utils.memory_format import (
 )
 from rushlight.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from rushlight.nn.utils.weight_norm import remove_weight_norm, weight_norm
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "clip_grad_norm",
