@@ -266,7 +266,7 @@ def sparse_(
     return tensor
 
 
-# --- the names without an underscore, from the time before in-place functions had one ---------------
+# --- the names without an underscore, from before in-place functions had one ------------------
 
 
 def _old(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

@@ -25,7 +25,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.transform import attention_stores, grid_roots, roots_of
+from rushlight.compiler.tile.transform import grid_roots, roots_of
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
@@ -50,9 +50,10 @@ def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
     return not _loads(elsewhere, source) and all(at == place for at in _loads(inside, source))
 
 
-def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
-    """The buffers from which the elements of a result are made, as they are stored."""
-    roots = [
+def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:
+    """The buffers from which the elements of a result are made, as they are stored, and by how many
+    operations one after the other (the shortest way)."""
+    here = [
         root
         for grid in program.grids
         for puts, _ in _parts(grid)
@@ -60,7 +61,19 @@ def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
         if dest is result
         for root in exprs
     ]
-    return frozenset(e.meta[0] for e in s.topological(roots) if e.op == "load")
+    found: dict[Buffer, int] = {}
+    seen: set[E] = set()
+    distance = 0
+    while here:
+        below: list[E] = []
+        for e in here:
+            if e not in seen:
+                seen.add(e)
+                below += s.children(e)
+                if e.op == "load":
+                    found.setdefault(e.meta[0], distance)
+        here, distance = below, distance + 1
+    return found
 
 
 def _roots(part: _Part) -> list[E]:
@@ -79,7 +92,9 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = attention_stores(grid)
+        stores = [store for item in grid.sums for store in item.stores]
+        if grid.softmax is not None:
+            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)
