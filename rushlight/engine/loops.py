@@ -146,10 +146,8 @@ def _addresses(
             address += times * array.strides[0]
         of_operand.append(address)
     table = np.zeros(shape, np.int64)
-    for i, place in enumerate(step.places):
-        table[:, i] = of_operand[reads[place]]
-    for i, address in enumerate(written):
-        table[:, len(step.places) + i] = address
+    columns = [*(of_operand[reads[place]] for place in step.places), *written]
+    table[:, : len(columns)] = np.transpose(columns)
     return table
 
 
