@@ -15,6 +15,7 @@ from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.plan import HostStep, Step
 from rushlight.compiler.tile.build import BuildContext, build_kernel
+from rushlight.ir.interpret import arguments
 from rushlight.ir.node import Node, topological
 
 
@@ -60,9 +61,10 @@ def _host_step(group: Group) -> HostStep:
     record = node.op
     assert record is not None and record.reference is not None
     reference = record.reference
-    attrs = dict(zip(record.attr_index, node.attrs, strict=False))
 
     def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **attrs)
+        given = dict(zip(node.src, arrays, strict=True))
+        positional, attrs = arguments(record, node, given.__getitem__)
+        outputs[0][...] = reference(*positional, **attrs)
 
     return HostStep(group, node, node.src, run)

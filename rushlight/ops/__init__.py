@@ -12,6 +12,7 @@ from rushlight.ops import (  # noqa: F401
     batch_norms,
     binary,
     classification,
+    complex,
     conv,
     conv_transpose,
     diagonals,
@@ -46,7 +47,7 @@ from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
 
 # Names that Python uses get an underscore.
-RESERVED = frozenset("abs all any max min pow range round slice sum".split())
+RESERVED = frozenset("abs all any complex max min pow range round slice sum".split())
 
 
 def public_name(op_name: str) -> str:

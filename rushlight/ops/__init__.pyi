@@ -23,6 +23,7 @@ airy_ai: OpDef
 all_: OpDef
 amax: OpDef
 amin: OpDef
+angle: OpDef
 any_: OpDef
 argmax: OpDef
 argmax_: OpDef
@@ -62,6 +63,9 @@ cholesky: OpDef
 cholesky_solve: OpDef
 clamp: OpDef
 col2im: OpDef
+complex_: OpDef
+complex_host: OpDef
+conj: OpDef
 conv1d: OpDef
 conv2d: OpDef
 conv3d: OpDef
@@ -124,9 +128,11 @@ i0e: OpDef
 i1: OpDef
 i1e: OpDef
 im2col: OpDef
+imag: OpDef
 index_add: OpDef
 index_copy: OpDef
 index_select: OpDef
+interleave: OpDef
 inverse: OpDef
 iota: OpDef
 isclose: OpDef
@@ -192,6 +198,7 @@ pad: OpDef
 permute: OpDef
 pinv: OpDef
 pixel_shuffle: OpDef
+polar: OpDef
 pow_: OpDef
 prelu_weighted: OpDef
 prod: OpDef
@@ -199,6 +206,7 @@ qr: OpDef
 rad2deg: OpDef
 random_bits: OpDef
 random_integers: OpDef
+real: OpDef
 reciprocal: OpDef
 reduce_all: OpDef
 reduce_any: OpDef
@@ -234,6 +242,7 @@ scatter_nd: OpDef
 scatter_reduce: OpDef
 searchsorted: OpDef
 selu: OpDef
+sgn: OpDef
 shift_left: OpDef
 shift_right: OpDef
 sigmoid: OpDef
@@ -273,5 +282,7 @@ trunc: OpDef
 unfold: OpDef
 uniform: OpDef
 var: OpDef
+view_as_complex: OpDef
+view_as_real: OpDef
 where: OpDef
 xlogy: OpDef

@@ -78,6 +78,8 @@ def sign(x: np.ndarray) -> np.ndarray:
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
+    if x.dtype.kind == "c":
+        return 1 / (1 + np.exp(-x))
     return (0.5 * (1 + np.tanh(0.5 * x))).astype(x.dtype)
 
 

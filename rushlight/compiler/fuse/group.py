@@ -12,6 +12,7 @@ kinds  "map"   members of one shape (up to reshape)
        "split" the same reductions when there are too few rows to share out: chunks first
        "dot"   a contraction and what is done to each of its elements; "attention" likewise
        "pieces" cat and slice_scatter: one map per piece
+       (interleave, two values written side by side, lies where these values do)
        others  one point: "scan", "sort", "scatter", "host"
 """
 
@@ -25,7 +26,7 @@ from typing import Any
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.fuse.materialize import Points, is_in_pieces
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access
+from rushlight.compiler.tile.access import Access, broadcast
 from rushlight.compiler.tile.coords import reshape_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
@@ -146,7 +147,7 @@ class Grouping:
         rows = product(n for d, n in enumerate(shape) if d not in dims)
         if not self._has_enough_rows(shape, rows):
             return ("too_few_rows", rows)
-        same = all(m.shape == shape for m in group.members)
+        same = all(place_shape(m) == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
     def _join_attention(self, node: Node) -> Group | None:
@@ -190,16 +191,17 @@ class Grouping:
 
     def _coordinates(self, group: Group, node: Node) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
+        shape = place_shape(node)
         if group.kind in ("map", "rows", "dot", "attention"):
-            if node.shape == group.shape:
+            if shape == group.shape:
                 return [group.axes]
-            if group.kind != "rows" and product(node.shape) == product(group.shape):
-                return [reshape_coords(group.axes, group.shape, node.shape)]
+            if group.kind != "rows" and product(shape) == product(group.shape):
+                return [reshape_coords(group.axes, group.shape, shape)]
         if group.kind in ("rows", "split"):
-            if node.shape == group.row_shape:
+            if shape == group.row_shape:
                 return [group.row_axes]
-            if product(node.shape) == product(group.row_shape):
-                return [reshape_coords(group.row_axes, group.row_shape, node.shape)]
+            if product(shape) == product(group.row_shape):
+                return [reshape_coords(group.row_axes, group.row_shape, shape)]
         return []
 
     def _refusal(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> Reason:
@@ -260,7 +262,7 @@ class Grouping:
 
     def _new_group(self, node: Node) -> Group:
         assert node.op is not None
-        kind, shape, reduced = node.op.kind, node.shape, ()
+        kind, shape, reduced = node.op.kind, place_shape(node), ()
         if kind == "reduce":
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
@@ -347,6 +349,9 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
     assert node.op is not None
     if node.op.kind == "reduce":
         access.value(node.src[0], where)
+    elif node.op.kind == "interleave":
+        for source in node.src:
+            access.value(source, broadcast(source, where))
     else:
         access.value(node, where)
     return reads
@@ -354,7 +359,18 @@ def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple
 
 def _same_place(a: tuple, b: tuple, node: Node) -> bool:
     """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
+    if a == b:
+        return True
+    # An interleaved value lies where its parts do: nobody reads a part of it there.
+    return len(a) == len(b) and all(
+        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
+    )
+
+
+def place_shape(node: Node) -> tuple[int | Expr, ...]:
+    """The shape that a node's coordinates in its group are for."""
+    is_interleaved = node.op is not None and node.op.kind == "interleave"
+    return node.shape[:-1] if is_interleaved else node.shape
 
 
 def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
@@ -366,9 +382,8 @@ def _as_rows(group: Group, dims: tuple[int, ...]) -> Group:
 
 def _is_map(node: Node) -> bool:
     assert node.op is not None
-    return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
-        not is_in_pieces(node)
-    )
+    kinds = ("elementwise", "movement", "iota", "random", "gather", "interleave")
+    return node.op.kind in kinds and not is_in_pieces(node)
 
 
 def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:

@@ -61,9 +61,7 @@ class Access:
                 memo[key] = read
             elif node.op is not None and node.op.kind == "elementwise":
                 stack.append((key, True))
-                stack.extend(
-                    ((src, _broadcast(src, at), mask), False) for src in reversed(node.src)
-                )
+                stack.extend(((src, broadcast(src, at), mask), False) for src in reversed(node.src))
             else:
                 memo[key] = self._move(node, at, mask)
         return memo[root]
@@ -82,7 +80,7 @@ class Access:
     def _elementwise(self, node: Node, at: Coords, mask: E | None) -> E:
         op = node.op
         assert op is not None
-        args = [self.value(src, _broadcast(src, at), mask) for src in node.src]
+        args = [self.value(src, broadcast(src, at), mask) for src in node.src]
         attrs = dict(zip(op.attr_index, node.attrs, strict=False))
         body = scalar_body(op.scalar)
         if op.name == "cast":
@@ -104,7 +102,7 @@ class Access:
         return self.value(node.src[0], tuple(source_at), mask)
 
     def _expand(self, node: Node, at: Coords, mask: E | None) -> E:
-        return self.value(node.src[0], _broadcast(node.src[0], at), mask)
+        return self.value(node.src[0], broadcast(node.src[0], at), mask)
 
     def _slice(self, node: Node, at: Coords, mask: E | None) -> E:
         moved = tuple(
@@ -228,7 +226,7 @@ def scalar_body(scalar: Any) -> Callable[..., E]:
     return getattr(s, scalar, None) or getattr(s, f"{scalar}_")
 
 
-def _broadcast(source: Node, at: Coords) -> Coords:
+def broadcast(source: Node, at: Coords) -> Coords:
     """Coordinates of a broadcast operand: aligned at the end, 0 where its size is 1."""
     skip = len(at) - len(source.shape)
     return tuple(0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True))

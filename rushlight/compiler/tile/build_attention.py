@@ -59,11 +59,13 @@ def _stores(builder: KernelBuilder, acc: E) -> tuple[tuple[Store, ...], tuple[St
     stores, lse_stores = [], []
     for member in group.members:
         at, is_lse = group.at[member], member.name == "flash_lse"
-        value = s.cast(acc, member.dtype) if is_lse else epilogue.value(member, at)
-        if member in builder.outputs:
+        if member not in builder.outputs:
+            continue
+        if is_lse:
             place = linear(at, strides_of(member.shape))
-            store = Store(builder.output(member), place, value)
-            (lse_stores if is_lse else stores).append(store)
+            lse_stores.append(Store(builder.output(member), place, s.cast(acc, member.dtype)))
+        else:
+            stores += builder.stores(epilogue, member, at)
     return tuple(stores), tuple(lse_stores)
 
 

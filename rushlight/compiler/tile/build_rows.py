@@ -29,7 +29,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.kernel import Kernel, KernelBuilder, is_interleaved
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
@@ -134,11 +134,11 @@ class RowsBuilder:
         readers: dict[Node, Reader] = {}
         for member in members:
             at = self.builder.group.at[member]
-            value = access.value(member, at)
-            readers[member] = self._keep_row(member, member.dtype, value, stores)
+            if not is_interleaved(member):
+                value = access.value(member, at)
+                readers[member] = self._keep_row(member, member.dtype, value, stores)
             if member in self.builder.outputs:
-                place = linear(at, strides_of(member.shape))
-                stores.append(Store(self.builder.output(member), place, value))
+                stores += self.builder.stores(access, member, at)
         self.body.append(Map(tuple(self.lanes), tuple(stores)))
         self.stored.update(readers)
 
@@ -158,6 +158,9 @@ class RowsBuilder:
         stores: list[Store] = []
         readers: dict[Node, Reader] = {}
         for member in members:
+            if is_interleaved(member):
+                stores += self.builder.stores(access, member, self._at())
+                continue
             value = access.value(member, self._at())
             if member in self.builder.outputs:
                 readers[member] = self._store_output(member, value, stores)
@@ -382,7 +385,8 @@ def _contiguous_column(builder: KernelBuilder) -> int | None:
         if _is_reduce(member):
             roots.append(_probe(builder, member.src[0], None))
         elif group.at[member] == group.axes:
-            roots.append(_probe(builder, member, member))
+            parts = member.src if is_interleaved(member) else (member,)
+            roots += [_probe(builder, part, part) for part in parts]
     row_votes = column_votes = 0
     for at in index_exprs(roots):
         row_votes += coefficient(at, f"d{reduced[-1]}") == 1

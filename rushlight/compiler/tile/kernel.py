@@ -10,7 +10,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access, load_of
+from rushlight.compiler.tile.access import Access, broadcast, load_of
+from rushlight.compiler.tile.coords import linear, strides_of
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
@@ -25,6 +26,11 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, substitute, variables
+
+
+def is_interleaved(node: Node) -> bool:
+    return node.op is not None and node.op.kind == "interleave"
+
 
 BLOCK = 8192  # elements per instance of a flat map: a few L1s of work, no schedule of any backend
 
@@ -47,7 +53,7 @@ class Kernel:
     inplace: tuple[tuple[Node, Node], ...] = ()
 
     def reads_own_element(self, source: Node, result: Node) -> bool:
-        """A map that reads `source` only at the offset at which it stores `result`."""
+        """A map that reads `source` only at the offsets at which it stores `result`."""
         numbers = {node: i for i, node in enumerate(self.nodes) if node is not None}
         source_buffer = self.program.buffers[numbers[source]]
         result_buffer = self.program.buffers[numbers[result]]
@@ -61,7 +67,7 @@ class Kernel:
             for e in s.topological([store.value for store in statement.stores])
             if e.op == "load" and e.meta[0] is source_buffer
         ]
-        return len(places) == 1 and all(at == places[0] for at in loads)
+        return bool(places) and all(at in places for at in loads)
 
 
 @dataclass(eq=False)
@@ -105,6 +111,17 @@ class KernelBuilder:
         if node not in self.buffers:
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, node.numel(), role)
         return self.buffers[node]
+
+    def stores(self, access: Access, member: Node, at: tuple) -> list[Store]:
+        """What writes element `at` of a member to memory: one value, or two side by side."""
+        if not is_interleaved(member):
+            place = linear(at, strides_of(member.shape))
+            return [Store(self.output(member), place, access.value(member, at))]
+        place = linear(at, strides_of(member.shape[:-1])) * 2
+        return [
+            Store(self.output(member), place + i, access.value(source, broadcast(source, at)))
+            for i, source in enumerate(member.src)
+        ]
 
     def scratch(self, dtype: DType, size: int | Expr) -> Buffer:
         buffer = Buffer(f"b{len(self.buffers)}", dtype, size, "scratch")
