@@ -156,10 +156,11 @@ class OpDef:
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
-    pair        the same on complex operands: function(*operands, **attrs) in which a complex operand
-                is a Pair of real nodes, re and im (ops/pairs.py), and so is a complex result.
-                None or a text: complex operands are refused (with that text). Movement, gather,
-                scatter, dot and host ops need none; composites take what their decomposition takes
+    pair        the same on complex operands: function(*operands, **attrs) in which a complex
+                operand is a Pair of real nodes, re and im (ops/pairs.py), and so is a complex
+                result. None or a text: complex operands are refused (with that text). Movement,
+                gather, scatter, dot and host ops need none; a composite takes what its
+                decomposition takes
     """
 
     name: str

@@ -240,7 +240,8 @@ isnan = _unary("isnan", "True where NaN.", scalar_isnan, np.isnan, STEP, dtype=b
 isinf = _unary("isinf", "True where plus or minus infinity.", scalar_isinf, np.isinf, STEP,
                dtype=bool_dtype, torch=torch_names("isinf", False), cheap=True, pair=pairs.isinf)
 isfinite = _unary("isfinite", "True where neither NaN nor infinite.", scalar_isfinite, np.isfinite,
-                  STEP, dtype=bool_dtype, torch=torch_names("isfinite", False), cheap=True, pair=pairs.isfinite)
+                  STEP, dtype=bool_dtype, torch=torch_names("isfinite", False), cheap=True,
+                  pair=pairs.isfinite)
 signbit = _unary("signbit", "True where the sign bit is set (-0.0 too).", scalar_signbit,
                  np.signbit, STEP, dtype=bool_dtype, torch=torch_names("signbit", False),
                  cheap=True)

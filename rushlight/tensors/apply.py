@@ -15,7 +15,15 @@ from typing import Any
 from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
-from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int64,
+    promote_types,
+)
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
@@ -25,7 +33,7 @@ from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
 from rushlight.tensors.storage import EAGER
-from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+from rushlight.tensors.tensor import Grad, Tensor, _cpp_name, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
 
 CACHE_LIMIT = 4096
@@ -94,7 +102,9 @@ def label_of(name: str) -> str:
 
 
 PLANS: dict[str, Plan] = {}
-NUMBERS = frozenset((int, float, bool))
+NUMBERS = frozenset((int, float, bool, complex))
+# Kinds of dtypes that have gradients.
+INEXACT = frozenset(("float", "complex"))
 FLOATS = frozenset((float, Tracked))
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
@@ -161,7 +171,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if ORIGIN.on or plan.may_index:
         note(node)
     out = new_tensor(node)
-    if STATE.grad and plan.tracks and node.dtype.kind == "float":
+    if STATE.grad and plan.tracks and node.dtype.kind in INEXACT:
         _track(plan, out, operands, owners, src, likes, found[0], label)
     if EAGER.wanted:
         EAGER.wanted = False
@@ -177,7 +187,7 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
     """bfloat16 or float16 with a Python float: the float is not rounded first (PyTorch's rule)."""
-    wide = [apply(ops.cast, (a, float32)) if isinstance(a, Tensor) else a for a in operands]
+    wide = [apply(ops.cast, (a, dtype.compute)) if isinstance(a, Tensor) else a for a in operands]
     return apply(ops.cast, (apply(record, tuple(wide)), dtype), label=label)
 
 
@@ -228,8 +238,16 @@ def _value(arg: Any) -> Node:
         return arg
     if arg.__class__ is Tracked:
         return scalar_node(arg.value, float64, arg)
+    if isinstance(arg, complex):
+        return complex_number(arg, complex128)
     kind = bool_ if arg.__class__ is bool else int64 if isinstance(arg, int) else float64
     return scalar_node(arg, kind)
+
+
+def complex_number(value: complex, dtype: DType) -> Node:
+    """A complex number the user gave: two inputs of the program."""
+    part = dtype.to_real()
+    return ops.complex_.node(scalar_node(value.real, part), scalar_node(value.imag, part))
 
 
 def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
@@ -237,11 +255,17 @@ def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
         return arg
     if dtype is None:
         dtype = next(t._dtype for t in operands if isinstance(t, Tensor))
-    if arg.__class__ is Tracked and dtype.kind == "float":
+    if arg.__class__ is Tracked and dtype.kind in INEXACT:
         return scalar_node(arg.value, dtype, arg)
     if arg.__class__ not in NUMBERS:
         arg = _python_number(arg)
-    if dtype.kind == "float":
+    if dtype.kind == "complex":
+        if isinstance(arg, complex):
+            return complex_number(arg, dtype)
+        arg = float(arg)
+    elif isinstance(arg, complex):
+        raise RuntimeError(f"value cannot be converted to type {_cpp_name(dtype)} without overflow")
+    elif dtype.kind == "float":
         arg = float(arg)
     elif dtype.kind == "bool":
         arg = bool(arg)
@@ -272,7 +296,7 @@ def common_dtype(record: OpDef, operands: Sequence[Any]) -> DType:
                 break
     else:
         dtype = result_type(operands)
-    if record.promote == "float" and dtype.kind != "float":
+    if record.promote == "float" and dtype.kind not in INEXACT:
         return Defaults.dtype
     return dtype
 
@@ -295,15 +319,15 @@ def result_type(operands: Sequence[Any]) -> DType:
             continue
         if result is None:
             result = weaker
-        elif _category(weaker) > _category(result):
+        elif CATEGORY[weaker.kind] > CATEGORY[result.kind]:
             # A float that meets integers takes the default dtype when it is a Python number.
-            result = weaker
+            keeps_parts = weaker.kind == "complex" and result.kind == "float"
+            result = result.to_complex() if keeps_parts else weaker
     assert result is not None
     return result
 
 
-def _category(dtype: DType) -> int:
-    return {"bool": 0, "uint": 1, "int": 1, "float": 2}.get(dtype.kind, 3)
+CATEGORY = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def _number_dtype(arg: Any) -> DType:
@@ -315,6 +339,8 @@ def _number_dtype(arg: Any) -> DType:
         arg = _python_number(arg)
     if arg.__class__ is bool:
         return bool_
+    if isinstance(arg, complex):
+        return Defaults.dtype.to_complex()
     return int64 if isinstance(arg, int) else Defaults.dtype
 
 
@@ -342,6 +368,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
+    record.check_complex(call)
     found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
     if record.check is None and not plan.has_offsets:
         if len(plan.cache) > CACHE_LIMIT:
@@ -359,7 +386,7 @@ def _track(
 ) -> None:  # fmt: skip
     """Put the call on the tape when an operand needs a gradient."""
     edges = [
-        edge_of(arg) if isinstance(arg, Tensor) and arg._dtype.kind == "float" else None
+        edge_of(arg) if isinstance(arg, Tensor) and arg._dtype.kind in INEXACT else None
         for arg in operands
     ]
     if not any(edges):

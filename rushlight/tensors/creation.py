@@ -13,11 +13,20 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.devices import device as Device
 from rushlight.base.devices import require_cpu
-from rushlight.base.dtypes import DType, bool_, dtype_of_numpy, find_dtype, float64, int64
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    convert_array,
+    dtype_of_numpy,
+    find_dtype,
+    float64,
+    int64,
+)
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults, apply, result_type
+from rushlight.tensors.apply import Defaults, apply, complex_number, result_type
 from rushlight.tensors.functions_view import expand, permute, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.size import parse_size
@@ -79,7 +88,11 @@ def number_node(value: Any, dtype: DType) -> Node:
     """A number the user gave: an input of the program."""
     if isinstance(value, Tensor):
         return ops.cast.node(value._value(), dtype)
-    if dtype.kind == "float":
+    if dtype.kind == "complex" and isinstance(value, complex | np.complexfloating):
+        return complex_number(complex(value), dtype)
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    if dtype.is_inexact:
         return scalar_node(float(value), dtype)
     if dtype.kind != "bool" and isinstance(value, int):
         low, high = _range(dtype)
@@ -195,11 +208,11 @@ def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
         raise RuntimeError("step must be nonzero")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype.kind != "float":
+    if dtype.is_integral:
         start, step = int(start), int(step)
     length = math.ceil((end - start) / step)
     # Floats in float64, rounded once, as PyTorch's accumulation type.
-    wide = float64 if dtype.kind == "float" else int64
+    wide = float64 if dtype.is_inexact else int64
     node = ops.iota.node(length, wide)
     if step != 1:
         node = ops.mul.node(node, number_node(step, wide))
@@ -220,20 +233,24 @@ def linspace(
     """Counted from the start in the first half and from the end in the second, as PyTorch."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
+    numbers = [v.item() if isinstance(v, Tensor) else v for v in (start, end)]
+    if dtype is None and any(isinstance(v, complex) for v in numbers):
+        dtype = Defaults.dtype.to_complex()
     dtype = dtype or _out_dtype(options)
-    wide = dtype if dtype.kind == "float" else Defaults.dtype
-    first, last = (float(v) for v in (start, end))
-    index = ops.iota.node(int(steps), wide)
+    wide = dtype if dtype.is_inexact else Defaults.dtype
+    first, last = (complex(v) if wide.is_complex else float(v) for v in numbers)
+    count = ops.iota.node(int(steps), wide.to_real())
+    index = count if wide is count.dtype else ops.cast.node(count, wide)
     if steps <= 1:
         node = ops.add.node(index, number_node(first, wide))
     else:
         step = number_node(
-            (np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1), wide
+            ((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1)).item(), wide
         )
         up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
         back = ops.sub.node(const_node(steps - 1, wide), index)
         down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
-        node = ops.where.node(ops.lt.node(index, float(steps // 2)), up, down)
+        node = ops.where.node(ops.lt.node(count, float(steps // 2)), up, down)
     return made(node if dtype is wide else ops.cast.node(node, dtype), **options)
 
 
@@ -266,7 +283,7 @@ def tensor(
     """A copy of the data, without history."""
     require_cpu(device)
     result = tensor_of(data, dtype)
-    if requires_grad and result._dtype.kind != "float":
+    if requires_grad and not result._dtype.is_inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
 
@@ -280,7 +297,7 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
         found = dtype_of_numpy(array.dtype)
-        return new_tensor(data_node(array.astype((dtype or found).np), dtype or found))
+        return new_tensor(data_node(convert_array(array, dtype or found), dtype or found))
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return tensor_of(np.asarray(data), dtype)
     array, found = _array_of(data)
@@ -290,16 +307,20 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
         low, high = _range(dtype)
         if array.size and (array.min() < low or array.max() > high):
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    return new_tensor(data_node(array.astype(dtype.np), dtype))
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError(f"can't convert complex to {dtype.kind}")
+    return new_tensor(data_node(convert_array(array, dtype), dtype))
+
+
+PYTHON_NUMBERS = {float: float64, int: int64, bool: bool_, complex: complex128}
 
 
 def _array_of(data: Any) -> tuple[np.ndarray, DType]:
     """Nested sequences and numbers as an array, with PyTorch's dtype for them."""
-    if data.__class__ in (float, int, bool):
-        kind = {float: Defaults.dtype, int: int64, bool: bool_}[data.__class__]
-        return np.asarray(
-            data, {float: np.float64, int: np.int64, bool: np.bool_}[data.__class__]
-        ), kind
+    if data.__class__ in PYTHON_NUMBERS:
+        wide = PYTHON_NUMBERS[data.__class__]
+        kinds = {float: Defaults.dtype, complex: Defaults.dtype.to_complex()}
+        return np.asarray(data, wide.np), kinds.get(data.__class__, wide)
     if isinstance(data, str) or not hasattr(data, "__len__"):
         if hasattr(data, "__index__"):
             return np.asarray(data.__index__()), int64
@@ -329,11 +350,11 @@ def _array_of(data: Any) -> tuple[np.ndarray, DType]:
 
 
 def _list_dtype(kinds: set, array: np.ndarray) -> DType:
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "fc":
         exact = [k for k in kinds if issubclass(k, np.generic) and not issubclass(k, float)]
-        if exact and not any(issubclass(k, float) for k in kinds):
+        if exact and not any(issubclass(k, float | complex) for k in kinds):
             return dtype_of_numpy(array.dtype)
-        return Defaults.dtype
+        return Defaults.dtype if array.dtype.kind == "f" else Defaults.dtype.to_complex()
     if array.dtype.kind in "iu":
         return int64
     return dtype_of_numpy(array.dtype)
@@ -349,7 +370,7 @@ def _flatten(data: Any, depth: int, flat: list, shape: list) -> tuple[int, ...]:
             return tuple(shape)
         flat.append(data.item() if data._dtype is not float64 else np.float64(data.item()))
         return tuple(shape)
-    if data.__class__ in (float, int, bool) or isinstance(data, str | bytes):
+    if data.__class__ in (float, int, bool, complex) or isinstance(data, str | bytes):
         if depth < len(shape):
             raise TypeError("expected a sequence at every position of the same depth")
         flat.append(data)

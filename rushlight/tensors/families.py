@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rushlight.tensors import (
     functional_sample,
+    functions_complex,
     functions_copies,
     functions_factor,
     functions_linalg,
@@ -28,7 +29,7 @@ from rushlight.tensors.forms import in_place_form, with_out
 FAMILIES = (
     functions_view, functions_math, functions_select, functions_reduce, functions_shape,
     functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
-    functions_stats, functions_native,
+    functions_stats, functions_native, functions_complex,
     functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
@@ -48,7 +49,7 @@ count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_u
 cumulative_trapezoid trapezoid unsafe_split""".split()
 # What PyTorch has in place, where no family says how.
 IN_PLACE = (
-    """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
+    """i0 igamma igammac ldexp mvlgamma renorm index_reduce conj_physical polygamma""".split()
 )
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])

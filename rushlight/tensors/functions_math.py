@@ -9,7 +9,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, bool_
 from rushlight.tensors import apply as rules
-from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.apply import CATEGORY, apply, result_type
 from rushlight.tensors.creation import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
@@ -20,7 +20,7 @@ def _finish(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else write_out(out, result)
 
 
-ACCEPTED = (Tensor, int, float)
+ACCEPTED = (Tensor, int, float, complex)
 
 
 def _tensor(value: Any) -> Tensor:
@@ -201,8 +201,7 @@ def cast_result_type(*operands: Any) -> DType:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-    if order[from_.kind] > order[to.kind]:
+    if CATEGORY[from_.kind] > CATEGORY[to.kind]:
         return False
     return not (from_.kind == "int" and to.kind == "uint")
 

@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float64, int32
+from rushlight.base.dtypes import float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
-from rushlight.tensors.convert import clone
 from rushlight.tensors.creation import tensor_of
 from rushlight.tensors.functions_math import _finish, _or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
-from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tensor import Tensor
@@ -305,43 +303,6 @@ POLYNOMIALS = {
 }  # fmt: skip
 
 
-# Real numbers seen as complex ones ---------------------------------------------------------
-
-
-def same(input: Tensor) -> Tensor:
-    """The tensor itself."""
-    return input
-
-
-def positive(input: Tensor) -> Tensor:
-    """+input."""
-    if input._dtype is bool_:
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return input
-
-
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The conjugate, computed: a copy."""
-    return _finish(clone(input), out)
-
-
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere."""
-    return (input == input) | True
-
-
-def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """pi for negative numbers, 0 for others, NaN for NaN."""
-    x = _floating(input)
-    value = _where(x < 0, math.pi, 0.0) + x * 0
-    return _finish(_where(apply(ops.isinf, (x,)), _where(x < 0, math.pi, 0.0), value), out)
-
-
-def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sign."""
-    return _finish(apply(ops.sign, (input,)), out)
-
-
 SPECIAL: dict[str, Callable] = {
     **PLAIN, **POLYNOMIALS,
     **{
@@ -355,18 +316,15 @@ SPECIAL: dict[str, Callable] = {
 FUNCTIONS: dict[str, Callable] = {
     **{
         name: globals()[name]
-        for name in """polygamma fmax fmin ldexp frexp positive conj_physical isreal angle
-        sgn""".split()
+        for name in "polygamma fmax fmin ldexp frexp".split()
     },
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
-    "conj": alias, "resolve_conj": same, "resolve_neg": same, "real": alias,
     **{f"special_{name}": function for name, function in SPECIAL.items()},
 }  # fmt: skip
 METHODS: dict[str, Callable] = {
     **{
         name: FUNCTIONS[name]
-        for name in """fmax fmin ldexp frexp positive conj_physical isreal angle sgn i0 mvlgamma
-        igamma igammac conj resolve_conj resolve_neg""".split()
+        for name in "fmax fmin ldexp frexp i0 mvlgamma igamma igammac".split()
     },
     "polygamma": tensor_polygamma,
 }  # fmt: skip

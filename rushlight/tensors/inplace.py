@@ -16,7 +16,7 @@ from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.capture import open_session
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import CATEGORY, apply
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through
@@ -27,11 +27,11 @@ NO_GRAD_VIEW = (
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
     "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
 }  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def store(tensor: Tensor, result: Tensor) -> Tensor:
 
 
 def check_can_cast(have: Any, want: Any) -> None:
-    if KINDS[have.kind] > KINDS[want.kind]:
+    if CATEGORY[have.kind] > CATEGORY[want.kind]:
         raise RuntimeError(
             f"result type {NAMES[have.name]} can't be cast to the desired output type "
             f"{NAMES[want.name]}"

@@ -18,6 +18,9 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -194,14 +197,16 @@ TABLE.update(
     set_rng_state finfo iinfo set_printoptions Size Tensor strided channels_last channels_last_3d
     contiguous_format preserve_format enable_grad inference_mode is_grad_enabled
     is_inference_mode_enabled no_grad set_grad_enabled device promote_types can_cast flush bfloat16
-    float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64""".split()}
+    float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex32 complex64
+    complex128""".split()}
 )  # fmt: skip
 TABLE.update(
     {name: getattr(functional_act, name) for name in
      "relu selu celu prelu layer_norm rms_norm group_norm batch_norm dropout embedding "
      "cosine_similarity pairwise_distance".split()},
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
-    double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
+    double=float64, half=float16, cfloat=complex64,
+    cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=3.141592653589793, e=2.718281828459045, newaxis=None,
 )  # fmt: skip

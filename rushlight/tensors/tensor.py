@@ -120,7 +120,7 @@ class Tensor:
             EAGER.wanted = True
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
-        if view is not None and self._dtype is not self._storage.node.dtype:
+        if view is not None and view.changes_elements:
             shape = self._storage.node.shape
             whole = self._storage.foreign_view(shape, row_major(shape), 0)
             return read_through(whole, view.steps)
@@ -224,14 +224,14 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if value and self._dtype.kind != "float":
+        if value and not self._dtype.is_inexact:
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
             )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        if requires_grad and self._dtype.kind != "float":
+        if requires_grad and not self._dtype.is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:
@@ -462,7 +462,7 @@ def make_view(
         made._dtype = steps[-1][3]
     if tensor._storage.foreign is None:
         made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
-    if tensor._dtype.kind == "float":
+    if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
@@ -543,8 +543,12 @@ def _check_grad(tensor: Tensor, grad: Any) -> None:
 
 
 def _cpp_name(dtype: DType) -> str:
-    return {"float32": "float", "float64": "double", "float16": "c10::Half",
-            "bfloat16": "c10::BFloat16"}.get(dtype.name, dtype.name)  # fmt: skip
+    names = {
+        "float32": "float", "float64": "double", "float16": "c10::Half",
+        "bfloat16": "c10::BFloat16", "complex32": "c10::complex<c10::Half>",
+        "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+    }  # fmt: skip
+    return names.get(dtype.name, dtype.name)
 
 
 def _wrap(dim: int, ndim: int) -> int:

@@ -27,6 +27,7 @@ from rushlight.ops import (
     interleave,
     iota,
     pad,
+    pairs,
     permute,
     reshape,
     scatter_nd,
@@ -34,7 +35,6 @@ from rushlight.ops import (
     slice_scatter_,
     unfold,
 )
-from rushlight.ops import pairs
 from rushlight.ops.pairs import Pair, cast, is_zero
 
 # Of several operands one in memory is enough: what these write is written region by region.
