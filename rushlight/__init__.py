@@ -4,8 +4,8 @@
 >>> torch.arange(3) + 1
 tensor([1, 2, 3])
 
-Subpackages (nn, optim, ...) and slow parts are imported when first used, so that importing the
-package stays fast.
+The names are looked up on first use (`__getattr__`): in TABLE, which `tensors.namespace` fills, or
+in a subpackage or slow part that is imported then, so that importing the package stays fast.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ _DEFERRED = {
     "set_num_interop_threads": "rushlight.tensors.threads",
 }
 
-globals().update(_TABLE)
 # The packages of the machinery can be reached too, but are not names to star-import.
 _NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
 __all__ = sorted(name for name in _NAMES if not name.startswith("_"))
 
 
 def __getattr__(name: str) -> Any:
-    if name in _DEFERRED:
+    if name in _TABLE:
+        value = _TABLE[name]
+    elif name in _DEFERRED:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
@@ -61,4 +62,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBPACKAGES, *_DEFERRED})
+    return sorted({*globals(), *_TABLE, *_SUBPACKAGES, *_DEFERRED})

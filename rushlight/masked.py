@@ -1,6 +1,29 @@
 """torch.masked: reductions and normalizations under a mask."""
 
-from rushlight.tensors.functions_masked import MASKED as _MASKED
+from rushlight.tensors.functions_masked import (
+    amax,
+    amin,
+    argmax,
+    argmin,
+    cumprod,
+    cumsum,
+    log_softmax,
+    logaddexp,
+    logsumexp,
+    mean,
+    median,
+    norm,
+    normalize,
+    prod,
+    softmax,
+    softmin,
+    std,
+    sum,
+    var,
+)
 
-globals().update(_MASKED)
-__all__ = list(_MASKED)
+__all__ = [
+    "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",
+    "logsumexp", "mean", "median", "norm", "normalize", "prod", "softmax", "softmin", "std", "sum",
+    "var",
+]  # fmt: skip

@@ -57,10 +57,9 @@ class OutOfMemoryError(RushlightError, RuntimeError):
 class IndexOutOfRangeError(RushlightError, IndexError):
     """An index value, found while computing, lies outside the dimension it indexes.
 
-    site: the number of the check in its program (0: not known). seen: what is known of the value.
+    seen: what is known of the value.
     """
 
-    site: int = 0
     seen: str = ""
 
 

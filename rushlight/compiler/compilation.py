@@ -80,6 +80,7 @@ class Compilation:
 
     roots      the graph, decomposed by and by
     came_from  node of the decomposed graph -> the recorded node that it is part of
+    checks     index that is checked before an update in place -> the node that needs it
     kernels    tile programs as built, one per group, with math functions
     steps      the same with basic operations only
     first      the number of the first kernel: step i is called k{first + i}
@@ -91,6 +92,7 @@ class Compilation:
     first: int = 0
     roots: list[Node] = field(default_factory=list)
     came_from: dict[Node, Node] = field(default_factory=dict)
+    checks: dict[Node, Node] = field(default_factory=dict)
     points: Points | None = None
     groups: list[Group] = field(default_factory=list)
     sites: Sites = field(default_factory=Sites)

@@ -29,7 +29,7 @@ from rushlight.compiler.tile.ir import (
 )
 from rushlight.ir import scalar
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import evaluate, variables
+from rushlight.ir.symint_walk import evaluate, variables
 
 NO_WORK = frozenset("const param index load local acc cast bitcast check_index select".split())
 

@@ -15,7 +15,8 @@ from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.plan import HostStep, Step
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.node import Node, topological
-from rushlight.ir.symint import Expr, evaluate
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate
 
 
 @dataclass(frozen=True, eq=False)

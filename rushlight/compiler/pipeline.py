@@ -14,7 +14,8 @@ from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSl
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.group import group_points
-from rushlight.compiler.fuse.materialize import choose_points
+from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
+from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.complex_to_real import complex_to_real, is_complex_graph
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
@@ -83,8 +84,19 @@ def _separate_roots(state: Compilation) -> Compilation:
     return replace(state, roots=roots, came_from=copies | state.came_from)
 
 
+def _check_first(state: Compilation) -> Compilation:
+    def is_update(node: Node) -> bool:
+        return node.op is not None and (node.op.kind == "scatter" or is_in_pieces(node))
+
+    roots, came_from, checks = check_first(state.roots, state.graph.donated, is_update, state.trace)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    traced |= {index: state.recorded(owner) for index, owner in checks.items()}
+    return replace(state, roots=roots, checks=checks, came_from=traced | state.came_from)
+
+
 def _choose_points(state: Compilation) -> Compilation:
-    state = replace(state, points=choose_points(state.roots, state.graph.hints))
+    points = choose_points(state.roots, state.graph.hints, state.checks)
+    state = replace(state, points=points)
     if state.trace is not SILENT:
         for node in topological(state.roots):
             if not node.leaf:
@@ -130,7 +142,7 @@ def _build(state: Compilation) -> Compilation:
 
 def _assemble(state: Compilation) -> Compilation:
     graph = state.graph
-    checked = state.sites.nodes()
+    checked = [state.checks.get(node, node) for node in state.sites.nodes()]
     texts = ("", *(graph.site_text(state.recorded(node)) for node in checked))
     plan = assemble(
         state.steps, state.executables, graph.inputs, state.roots, graph.donated,
@@ -179,6 +191,8 @@ PASSES: tuple[Pass[Compilation], ...] = (
     Pass("unroll_reductions", _unroll_reductions, "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
+    # indices are checked before memory that holds a value is overwritten
+    Pass("check_first", _check_first, "graph", requires={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used
     Pass("choose_points", _choose_points, "points",
          requires={"primitive", "real", "own_roots"}, ensures={"points"}),

@@ -12,22 +12,23 @@ from typing import TypeGuard
 
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
-from rushlight.compiler.tile.ir import ScatterGrid
 from rushlight.compiler.tile.kernel import Kernel
 from rushlight.compiler.tile.transform import grid_roots
 from rushlight.ir import scalar
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, substitute
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import substitute
 
 
 @dataclass(eq=False)
 class HostStep:
-    """A group that runs on the host: a numpy function of whole arrays."""
+    """A group that runs on the host: a numpy function of whole arrays. `at`: see HostCall."""
 
     group: Group
     node: Node
     inputs: tuple[Node, ...]
     fn: Callable[..., None]
+    at: int | None = None
 
 
 Step = Kernel | HostStep
@@ -67,7 +68,9 @@ def assemble(
     calls = [_call(step, exe, table) for step, exe in zip(steps, executables, strict=True)]
     reads = [_reads(step, table) for step in steps]
     writes = [_writes(step, call, table) for step, call in zip(steps, calls, strict=True)]
-    regions = _regions(reads, writes, len(inputs))
+    must_wait = [i for i, step in enumerate(steps) if isinstance(step, Kernel) and step.inplace]
+    may_fail = [i for i, step in enumerate(steps) if _may_fail(step)] if must_wait else []
+    regions = _regions(reads, writes, len(inputs), dict.fromkeys(must_wait, may_fail))
     reuse = _take_over(steps, regions, reads, roots, donated, table)
     plan = Plan(
         tuple(table.specs),
@@ -75,14 +78,9 @@ def assemble(
         variables,
         sites,
     )
+    # The step of each call, in the order in which the calls run.
+    plan.meta["order"] = tuple(step for region in regions for step in region)
     plan.meta["reuse"] = reuse
-    # Inputs that a kernel of its own updates in place, whatever is checked later.
-    plan.meta["updated"] = tuple(
-        table.number[source]
-        for step in steps
-        if isinstance(step, Kernel)
-        for _, source in step.inplace
-    )
     plan.meta["lifetimes"] = _lifetimes(regions, reads, writes)
     return plan
 
@@ -92,7 +90,7 @@ def _call(step: Step, executable: Executable | None, table: _Table) -> KernelCal
         ids = tuple(table.number[node] for node in step.inputs)
         out = _number_of(step.node, table)
         shapes = (*(node.shape for node in step.inputs), step.node.shape)
-        return HostCall(step.fn, ids, (out,), shapes, step.node.name)
+        return HostCall(step.fn, ids, (out,), shapes, step.node.name, step.at)
     assert executable is not None
     ids = []
     for buffer, node in zip(step.program.buffers, step.nodes, strict=True):
@@ -135,24 +133,28 @@ def _writes(step: Step, call: KernelCall | HostCall, table: _Table) -> set[int]:
     return set(call.buffers) - _reads(step, table)
 
 
-def _regions(reads: list[set[int]], writes: list[set[int]], inputs: int) -> list[list[int]]:
+def _regions(
+    reads: list[set[int]], writes: list[set[int]], inputs: int, after: Mapping[int, list[int]]
+) -> list[list[int]]:
     """Levels of the dependence graph: everything in a region is independent of the rest of it.
 
     A step that reads only program inputs waits until just before its first reader (its result would
-    only lie about); all others run as soon as they can.
+    only lie about); all others run as soon as they can. `after[step]`: steps that must have run
+    before it, none of which needs a step with such an entry.
     """
-    writer: dict[int, int] = {}
-    level: list[int] = []
-    waits: list[bool] = []
+    sources, waits = _dependences(reads, writes, inputs)
+    held = set(after)
+    for step, needed in enumerate(sources):
+        if not held.isdisjoint(needed):
+            held.add(step)
+    for step, first in after.items():
+        sources[step] = sources[step].union(first)
+    level = [0] * len(sources)
     readers: dict[int, list[int]] = {}
-    for step, (read, write) in enumerate(zip(reads, writes, strict=True)):
-        sources = {writer[buffer] for buffer in read if buffer in writer}
-        level.append(1 + max((level[source] for source in sources), default=-1))
-        waits.append(not sources and all(buffer < inputs for buffer in read))
-        for source in sources:
+    for step in sorted(range(len(sources)), key=held.__contains__):
+        level[step] = 1 + max((level[source] for source in sources[step]), default=-1)
+        for source in sources[step]:
             readers.setdefault(source, []).append(step)
-        for buffer in write:
-            writer[buffer] = step
     for step in reversed(range(len(level))):
         if step in readers and waits[step]:
             level[step] = min(level[reader] for reader in readers[step]) - 1
@@ -160,6 +162,21 @@ def _regions(reads: list[set[int]], writes: list[set[int]], inputs: int) -> list
     for step, number in enumerate(level):
         regions[number].append(step)
     return [region for region in regions if region]
+
+
+def _dependences(
+    reads: list[set[int]], writes: list[set[int]], inputs: int
+) -> tuple[list[set[int]], list[bool]]:
+    """For each step: the steps that it reads from; does it read program inputs only?"""
+    writer: dict[int, int] = {}
+    sources: list[set[int]] = []
+    waits: list[bool] = []
+    for step, (read, write) in enumerate(zip(reads, writes, strict=True)):
+        sources.append({writer[buffer] for buffer in read if buffer in writer})
+        waits.append(not sources[-1] and all(buffer < inputs for buffer in read))
+        for buffer in write:
+            writer[buffer] = step
+    return sources, waits
 
 
 def _take_over(
@@ -174,10 +191,10 @@ def _take_over(
 
     Forced by a kernel that updates in place; otherwise when the result's kernel is the last reader
     of a donated input, reads it only at the element it writes, nobody else in its region reads it,
-    and no index is checked in that region or later: a run that fails must not have changed it.
+    and no run can end in that region or later: one that fails must not have changed it.
     """
     region_of = {step: r for r, region in enumerate(regions) for step in region}
-    last_check = max((region_of[i] for i, s in enumerate(steps) if _checks_index(s)), default=-1)
+    last_check = max((region_of[i] for i, s in enumerate(steps) if _may_fail(s)), default=-1)
     taken = {
         table.number[result]: table.number[source]
         for step in steps
@@ -224,10 +241,9 @@ def _fits_in_place(step: Kernel, source: Node, result: Node) -> bool:
     return same_count and same_size and step.reads_own_element(source, result)
 
 
-def _checks_index(step: Step) -> bool:
+def _may_fail(step: Step) -> bool:
+    """A run may end here: an index is checked, or the host may refuse."""
     if isinstance(step, HostStep):
-        return False
-    if any(isinstance(grid, ScatterGrid) for grid in step.program.grids):
         return True
     roots = [root for grid in step.program.grids for root in grid_roots(grid)]
     return any(e.op == "check_index" for e in scalar.topological(roots))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, evaluate
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate
 
 
 class Hints:

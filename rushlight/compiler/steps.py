@@ -13,6 +13,7 @@ import numpy as np
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
+from rushlight.compiler.graph.check_first import may_fail
 from rushlight.compiler.plan import HostStep, Step
 from rushlight.compiler.tile.build import BuildContext, build_kernel
 from rushlight.ir.interpret import arguments
@@ -24,13 +25,17 @@ def make_steps(state: Compilation) -> list[Step]:
     last_reader = _last_readers(points, groups)
     donated = state.graph.donated
 
+    failing = _failing(points, groups) if donated else 0
+
     def donatable(group: Group) -> frozenset[Node]:
+        if any(failing >> g.number & 1 and g.before >> group.number & 1 for g in groups):
+            return frozenset()  # a run that fails later must not have changed the memory
         return frozenset(n for n in donated if last_reader.get(n) == {group.number})
 
     outputs = _outputs(state.roots, points, groups)
     context = BuildContext(points, state.graph.hints, outputs, state.sites, donatable)
     return [
-        _host_step(group) if group.kind == "host" else build_kernel(group, context)
+        _host_step(group, state) if group.kind == "host" else build_kernel(group, context)
         for group in groups
     ]
 
@@ -56,7 +61,19 @@ def _last_readers(points: Points, groups: list[Group]) -> dict[Node, set[int]]:
     return readers
 
 
-def _host_step(group: Group) -> HostStep:
+def _failing(points: Points, groups: list[Group]) -> int:
+    """Bit set of the groups at which a run may end."""
+    found = 0
+    for group in groups:
+        sources = [source for member in group.members for source in member.src]
+        inlined = topological(sources, stop=points.__contains__)
+        nodes = [node for node in inlined if node not in points]
+        if any(map(may_fail, (*group.members, *nodes))):
+            found |= 1 << group.number
+    return found
+
+
+def _host_step(group: Group, state: Compilation) -> HostStep:
     (node,) = group.members
     record = node.op
     assert record is not None and record.reference is not None
@@ -67,4 +84,5 @@ def _host_step(group: Group) -> HostStep:
         positional, attrs = arguments(record, node, given.__getitem__)
         outputs[0][...] = reference(*positional, **attrs)
 
-    return HostStep(group, node, node.src, run)
+    at = state.graph.place.get(state.recorded(node))
+    return HostStep(group, node, node.src, run, at)

@@ -72,6 +72,22 @@ class HostCall:
     outputs: tuple[int, ...]
     shapes: tuple[tuple[int | Expr, ...], ...]
     label: str = ""
+    at: int | None = None  # its node's position in every recording of the program
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Call it; what it raises comes out as a HostError."""
+        try:
+            self.fn(inputs, outputs)
+        except Exception as error:
+            raise HostError(self, error) from error
+
+
+class HostError(Exception):
+    """A host function refused its operands: `call` and what it raised."""
+
+    def __init__(self, call: HostCall, error: Exception) -> None:
+        super().__init__(str(error))
+        self.call, self.error = call, error
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,12 @@ def step_text(step: Step) -> str:
 
 def _plan(state: Compilation) -> dict[str, str]:
     assert state.plan is not None
-    return {"": plan_text(state.plan, [info.name for info in state.plan.meta["kernels"]])}
+    kernels, order = state.plan.meta["kernels"], state.plan.meta["order"]
+    return {"": plan_text(state.plan, [kernels[step].name for step in order])}
 
 
 def plan_text(plan: Plan, names: list[str]) -> str:
+    """`names`: of the calls, in the order in which they run."""
     lines = [
         f"buffer {number}: {spec.dtype.name}[{size_text(spec.size)}] {spec.kind}"
         for number, spec in enumerate(plan.buffers)

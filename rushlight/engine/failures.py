@@ -1,55 +1,92 @@
-"""Values that cannot be had because an index is out of range, and why.
+"""Values that cannot be had (an index is out of range, the host refuses), and why.
 
-In: a run that failed, and the recorded node whose check failed. Out: the wanted values that depend
-on it are marked; a flush leaves them out, so that everything else can be computed, and a look at
-one raises its error again. A mark goes with its node.
+In: a run that ended, and the recorded node at which it did. Out: the values that depend on it are
+marked; a flush leaves them out, so that everything else can be computed, and a look at one raises
+its error again. A mark goes with its node. Raising the error takes back in-place changes (undo.py).
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from rushlight.base.errors import IndexOutOfRangeError
-from rushlight.compiler.target import Plan
 from rushlight.engine.index_errors import site_text
+from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording
-from rushlight.ir.node import Node
+from rushlight.engine.undo import take_back
+from rushlight.ir.node import Node, topological
 
-_FAILED: WeakKeyDictionary[Node, str] = WeakKeyDictionary()
+
+class RunFailed(Exception):
+    """A run ended at the node with position `at` of its recording, with this error."""
+
+    def __init__(self, at: int | None, error: Exception) -> None:
+        super().__init__(str(error))
+        self.at, self.error = at, error
 
 
-def mark_failed(recording: Recording, plan: Plan, error: IndexOutOfRangeError) -> None:
-    """Mark the roots that need the node whose check failed, and complete the error's text.
+class _Failure:
+    """The error of a node, for all values that depend on it."""
 
-    An input that a kernel updates in place may be changed already: what still needs it cannot be
-    computed any more, and says so.
-    """
-    at = plan.meta["checked_at"][error.site - 1]
-    if at is None:
+    def __init__(self, node: Node, error: Exception) -> None:
+        # Without the frames it came through: they hold the node, which must be able to go.
+        self.node, self.error = ref(node), error.with_traceback(None)
+        error.__cause__ = error.__context__ = None
+
+    def raise_it(self) -> None:
+        node = self.node()
+        if node is not None:
+            take_back(node, lambda other: _FAILED.get(other) is self)
+        raise copy.copy(self.error) from None
+
+
+_FAILED: WeakKeyDictionary[Node, _Failure] = WeakKeyDictionary()
+
+
+def mark_failed(recording: Recording, failed: RunFailed) -> None:
+    """Mark every value that needs the node at which the run ended, and complete the error."""
+    if failed.at is None:
         return
-    # The program may have been compiled for another line that does the same.
-    text = site_text(recording.order[at]) + (f": {error.seen}" if error.seen else "")
-    error.args = (text,)
-    lost = {recording.inputs[number] for number in plan.meta["updated"]}
-    reason: dict[Node, str] = {recording.order[at]: text}
+    first = recording.order[failed.at]
+    failure = _Failure(first, _completed(first, failed.error))
+    lost = {first}
     for node in recording.order:
-        for source in node.src:
-            if source in reason and node not in reason:
-                reason[node] = reason[source]
-            elif source in lost and node not in reason:
-                reason[node] = f"this value was being updated in place when a run failed: {error}"
-    for root in recording.roots:
-        if root in reason:
-            _FAILED[root] = reason[root]
+        if not lost.isdisjoint(node.src):
+            lost.add(node)
+    for node in lost:
+        _FAILED[node] = failure
+
+
+def _completed(node: Node, error: Exception) -> Exception:
+    """The error with the user's line; the program may have been compiled for another one."""
+    if isinstance(error, IndexOutOfRangeError):
+        error.args = (site_text(node) + (f": {error.seen}" if error.seen else ""),)
+        return error
+    where = " or ".join(lines_of(node))
+    if where and len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (f"{error.args[0]} (recorded at {where})",)
+    return error
 
 
 def has_failed(node: Node) -> bool:
     return node in _FAILED
 
 
+def any_failed() -> bool:
+    """Does some value wait that cannot be had?"""
+    return bool(_FAILED)
+
+
 def raise_failed(nodes: Iterable[Node]) -> None:
-    """Raise the error of the first of these nodes that has one."""
+    """Raise the error of the first of these nodes that has one, and take back what it undoes."""
     for node in nodes:
-        if node in _FAILED:
-            raise IndexOutOfRangeError(_FAILED[node])
+        failure = _FAILED.get(node)
+        if failure is not None:
+            failure.raise_it()
+
+
+def needed_later(nodes: Iterable[Node]) -> set[Node]:
+    """The leaves below these nodes: what may be computed from them later needs their memory."""
+    return {node for node in topological(list(nodes)) if node.leaf}

@@ -1,8 +1,8 @@
 """The message of an index check that failed: the op, the user's line, the value and the size.
 
-In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value is
-found by interpreting the index again, which only an error may cost; it is left out when an input
-that it needs has been overwritten meanwhile.
+In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value
+is found by interpreting the index again, which only an error may cost: a run that fails has
+overwritten no input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Plan
 from rushlight.engine.origin import lines_of
 from rushlight.ir.interpret import interpret
-from rushlight.ir.node import Node, topological
+from rushlight.ir.node import Node
 from rushlight.runtime.buffer import Buffer
 
 # Of these an index was made non-negative before the check: what the user gave is read from it.
@@ -37,29 +37,24 @@ def index_error(
     """The error of check `site`. `sizes`: values of the plan's variables."""
     text = plan.sites[site]
     node = plan.meta["checked"][site - 1]
-    overwritten = {plan.meta["inputs"][source] for source in plan.meta["reuse"].values()}
     try:
-        seen = _find_value(node, plan.meta["inputs"], overwritten, sizes, inputs, numbers)
+        seen = _find_value(node, plan.meta["inputs"], sizes, inputs, numbers)
     except Exception:  # a second fault must not hide the first
         seen = ""
     error = IndexOutOfRangeError(text + (f": {seen}" if seen else ""))
-    error.site, error.seen = site, seen
+    error.seen = seen
     return error
 
 
 def _find_value(
     node: Node,
     leaves: Sequence[Node],
-    overwritten: set[Node],
     sizes: Hints,
     inputs: Sequence[Buffer],
     numbers: Sequence[Any],
 ) -> str:
     skipped = 1 if node.op is not None and node.op.kind == "gather" else 2
     indexed, indices = node.src[0], node.src[skipped:]
-    needed = topological(list(indices))
-    if any(leaf in overwritten for leaf in needed):
-        return ""
     new = concretize(indices, sizes, numbers)
     held = {
         new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)  # type: ignore[arg-type]

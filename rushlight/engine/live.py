@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from typing import Any
 
 from rushlight.ir.node import Node
 
@@ -18,11 +19,12 @@ _LIVE: dict[int, weakref.ref[Ref]] = {}
 class Ref:
     """A holder of one node. `saved`: held for a gradient, recomputed instead of kept if cheap."""
 
-    __slots__ = ("node", "saved", "serial", "__weakref__")
+    __slots__ = ("node", "saved", "serial", "changes", "__weakref__")
 
     def __init__(self, node: Node, saved: bool = False) -> None:
         self.node = node
         self.saved = saved
+        self.changes: list[Any] | None = None  # what undo.py may have to take back
         self.serial = serial = next(_ORDER)
         _LIVE[serial] = weakref.ref(self, lambda _: _LIVE.pop(serial, None))
 

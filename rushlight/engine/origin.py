@@ -1,8 +1,8 @@
 """Which user line recorded a node.
 
 In: `note(node)` while recording. Out: `lines_of(node)`. Lines are kept when somebody will ask:
-DEBUG is at least 2, or an explanation runs (`STATE.on`); and always for nodes that may check an
-index, because an IndexError names its line. Nodes do not hold lines: equal nodes are one object,
+DEBUG is at least 2, or an explanation runs (`STATE.on`); and always for nodes at which a run may
+end, because the error names its line. Nodes do not hold lines: equal nodes are one object,
 which several lines may have recorded.
 """
 
@@ -12,9 +12,10 @@ from weakref import WeakKeyDictionary
 
 from rushlight.base.config import config
 from rushlight.base.errors import user_line
+from rushlight.engine.undo import note_risk
 from rushlight.ir.node import Node
 
-INDEXING = frozenset(("gather", "scatter"))
+MAY_FAIL = frozenset(("gather", "scatter", "host"))
 
 
 class _State:
@@ -35,7 +36,10 @@ def refresh() -> None:
 
 def note(node: Node) -> None:
     """A node was recorded by the user line that is running, and with it what it is made of."""
-    if not STATE.on and not may_check_index(node):
+    risky = may_fail(node)
+    if risky:
+        note_risk(node)
+    elif not STATE.on:
         return
     line = user_line()
     known = _LINES.get(node, ())
@@ -56,11 +60,12 @@ def _note_parts(node: Node, line: str) -> None:
             waiting.extend(part.src)
 
 
-def may_check_index(node: Node) -> bool:
-    """Gathers and scatters, and composites of an integer operand (an embedding, a lookup)."""
+def may_fail(node: Node) -> bool:
+    """A run may end there: gathers and scatters, composites of an integer operand (an embedding, a
+    lookup), and what the host computes."""
     if node.op is None or node.leaf:
         return False
-    if node.op.kind in INDEXING:
+    if node.op.kind in MAY_FAIL:
         return True
     return (
         node.op.kind == "composite"

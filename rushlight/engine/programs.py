@@ -26,7 +26,8 @@ from rushlight.engine.signature import Recording, attr_kinds, offset_positions
 from rushlight.engine.template import Template, make_template
 from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
-from rushlight.ir.symint import Expr, evaluate
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
 
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory

@@ -13,17 +13,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.base.errors import IndexOutOfRangeError
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.target import HostError
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
-from rushlight.engine.failures import has_failed, mark_failed, raise_failed
+from rushlight.engine.failures import (
+    RunFailed,
+    any_failed,
+    has_failed,
+    mark_failed,
+    needed_later,
+    raise_failed,
+)
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
+from rushlight.engine.undo import RISK, settle
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
@@ -63,18 +71,30 @@ def flush(extra: Sequence[Node] = ()) -> None:
         if roots:
             try:
                 _compute(roots, kept)
-            except IndexOutOfRangeError:
-                # Everything that does not need the wrong index is computed all the same.
-                if not any(map(has_failed, roots)):
-                    raise
-                flush(extra)
-                if not extra:
-                    raise
+            except RunFailed as failed:
+                _go_on(failed, roots, extra)
             except Exception:
                 # What was looked at may not be what fails: out of memory, say, or our own fault.
                 if not extra or len(roots) == len(extra):
                     raise
-                _compute(list(extra), None)
+                try:
+                    _compute(list(extra), None)
+                except RunFailed as failed:
+                    _go_on(failed, extra, extra)
+
+
+def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> None:
+    """Everything that does not need what is missing is computed all the same."""
+    lost = list(filter(has_failed, roots))
+    if not lost:
+        raise failed.error
+    if extra:
+        flush(extra)  # raises if one of them is lost
+        return
+    try:
+        raise_failed(lost)
+    finally:
+        flush()
 
 
 def _compute(roots: list[Node], kept: set[Node] | None) -> None:
@@ -86,13 +106,15 @@ def _compute(roots: list[Node], kept: set[Node] | None) -> None:
     with Uninterrupted(bool(program.plan.meta["reuse"])):
         try:
             buffers = run_program(program, values, inputs, recording.numbers)
-        except IndexOutOfRangeError as error:
-            mark_failed(recording, program.plan, error)
+        except RunFailed as failed:
+            mark_failed(recording, failed)
             raise
         finally:
             del inputs
         for node, buffer in zip(recording.roots, buffers, strict=True):
             node.become_leaf(buffer)
+    if RISK.waits:
+        settle(any_failed())
 
 
 def read(node: Node) -> np.ndarray:
@@ -106,13 +128,14 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Pending nodes to compute, in order of recording, and leaves that must survive."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
+    lost: list[Node] = []
     survive: set[Node] = set()
     for ref in live_refs():
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
             survive.add(node)
         elif has_failed(node):
-            pass
+            lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
         elif ref.saved:
             saved.append(node)
         else:
@@ -126,6 +149,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
+    survive |= needed_later(lost)
     return sorted(roots, key=_serial), survive
 
 
@@ -186,10 +210,14 @@ def launch(
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address
-    if watch.is_watched():
-        status = watch.run_watched(program, pointers, values, numbers)
-    else:
-        status = program.loaded.run(pointers, values, numbers)
+    try:
+        if watch.is_watched():
+            status = watch.run_watched(program, pointers, values, numbers)
+        else:
+            status = program.loaded.run(pointers, values, numbers)
+    except HostError as refused:
+        raise RunFailed(refused.call.at, refused.error) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
-        raise index_error(program.plan, status, sizes, inputs, numbers)
+        error = index_error(program.plan, status, sizes, inputs, numbers)
+        raise RunFailed(program.plan.meta["checked_at"][status - 1], error)

@@ -25,6 +25,8 @@ from rushlight.ir.symint import Expr, Var
 # Products are looked for among the first variables only; a graph has few of them.
 MAX_FACTORS = 12
 
+Column = tuple[int, ...]
+
 
 @dataclass(eq=False)
 class Template:
@@ -76,18 +78,22 @@ class Template:
 
 
 def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
-    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes."""
+    """samples: [seen, positions]. Columns that vary become variables, offsets apart from sizes.
+
+    Equal columns share a variable: `x[i:j] += y` reads and writes at one offset, and in place.
+    """
     varies = (samples != samples[0]).any(axis=0)
-    places: dict[tuple, list[int]] = {}
+    places: dict[tuple[str, Column], list[int]] = {}
     for position in np.flatnonzero(varies).tolist():
-        apart = position if position in offsets else -1
-        places.setdefault((apart, *samples[:, position].tolist()), []).append(position)
-    products = _products([key[1:] for key in places if key[0] == -1])
-    variables = [key for key in places if key[0] != -1 or key[1:] not in products]
-    number = {key[1:]: n for n, key in enumerate(variables) if key[0] == -1} | {(): len(variables)}
+        kind = "o" if position in offsets else "s"
+        places.setdefault((kind, tuple(samples[:, position].tolist())), []).append(position)
+    products = _products([column for kind, column in places if kind == "s"])
+    variables = [key for key in places if key[0] == "o" or key[1] not in products]
+    number = {column: n for n, (kind, column) in enumerate(variables) if kind == "s"}
+    number[()] = len(variables)
     product_at, product = [], []
     for column, (factor, a, b) in products.items():
-        here = places[(-1, *column)]
+        here = places["s", column]
         product_at += here
         product += [(factor, number[a], number[b])] * len(here)
     fixed = np.flatnonzero(~varies)
@@ -100,11 +106,8 @@ def make_template(samples: np.ndarray, offsets: frozenset[int]) -> Template:
         np.array([places[key][0] for key in variables], np.int64),
         np.array(product_at, np.int64),
         np.array(product, np.int64).reshape(-1, 3),
-        tuple(f"{'s' if key[0] == -1 else 'o'}{n}" for n, key in enumerate(variables)),
+        tuple(f"{kind}{n}" for n, (kind, _) in enumerate(variables)),
     )
-
-
-Column = tuple[int, ...]
 
 
 def _products(columns: list[Column]) -> dict[Column, tuple[int, Column, Column]]:

@@ -101,13 +101,15 @@ def run_watched(
         program.timer = CallTimer(program.plan, backend, caps)
     listeners = [*_ADDED, *([DebugPrinter()] if config.debug else [])]
     env = dict(zip(program.template.names, values.tolist(), strict=True))
-    kernels, how = program.plan.meta["kernels"], program.plan.meta["how"]
-    program.plan.meta["how"] = ["cached"] * len(how)
+    meta = program.plan.meta
+    kernels, how, order = meta["kernels"], meta["how"], meta["order"]
+    meta["how"] = ["cached"] * len(how)
 
     def done(number: int, seconds: float) -> None:
-        info = kernels[number]
+        step = order[number]
+        info = kernels[step]
         shape, cost = info.shape_text(env), info.cost(env)
-        heard = KernelRun(info, f"cpu:{program.backend}", shape, seconds, cost, how[number])
+        heard = KernelRun(info, f"cpu:{program.backend}", shape, seconds, cost, how[step])
         for listener in listeners:
             listener.run(heard)
 

@@ -109,6 +109,11 @@ _INTERNED: dict[tuple, weakref.ref[Node]] = {}
 _SWEEP_AT = 1 << 14
 
 
+def next_serial() -> int:
+    """A serial of its own: nodes made before have smaller ones, nodes made later larger ones."""
+    return next(_SERIAL)
+
+
 def make_node(
     op: OpDef,
     src: tuple[Node, ...],

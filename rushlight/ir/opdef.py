@@ -15,8 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, float64, int64
-from rushlight.ir.node import Node, const_node, make_node, scalar_node, with_dtype
+from rushlight.base.dtypes import DType
+from rushlight.ir.arguments import (
+    Param,
+    _all_values,
+    _first_operand,
+    _normal_attr,
+    _unify_leaves,
+    _value_dtype,
+)
+from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
 PRIMITIVE_KINDS = (
@@ -34,31 +42,6 @@ PRIMITIVE_KINDS = (
     "complex",  # complex numbers and their parts; the pass complex_to_real removes these
     "interleave",  # two real values to the memory of a complex one
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Param:
-    """One parameter of an op, in the order of the public signature.
-
-    kind    "tensor"  an operand; optional=True allows None; variadic=True takes a list of tensors
-            "value"   a Python number given by the user: a scalar *source* of the node
-            "attr"    static and hashable: part of the meaning (a dim list, a flag, a dtype, a name)
-            "dim" / "dims"  an attr that is a dimension or a tuple of them (None stays None);
-                      `node()` makes it non-negative against the first tensor operand
-            "size" / "sizes"  an attr holding sizes: may become symbolic (an Expr)
-            "offset" / "offsets"  an attr holding places (slice starts): constants of a
-            program at first sight, variables once they have changed, never shared with a size
-    """
-
-    name: str
-    kind: str = "tensor"
-    default: Any = inspect.Parameter.empty
-    optional: bool = False
-    variadic: bool = False
-
-    @property
-    def is_attr(self) -> bool:
-        return self.kind not in ("tensor", "value")
 
 
 def Arg(name: str, *, optional: bool = False, variadic: bool = False) -> Param:
@@ -348,84 +331,6 @@ def refusal(name: str, dtype: str) -> str:
     """PyTorch's text for an op that has no kernel for a dtype."""
     shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
     return f"\"{name.strip('_')}_cpu\" not implemented for '{shown.get(dtype, dtype)}'"
-
-
-def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
-    for param in params:
-        if param.kind == "tensor":
-            arg = named[param.name]
-            for item in arg if param.variadic else (arg,):
-                if isinstance(item, Node) and item.leaf not in ("const", "scalar"):
-                    return item
-    for param in params:
-        if param.kind == "tensor" and isinstance(named[param.name], Node):
-            return named[param.name]
-    return None
-
-
-def _all_values(args: tuple[Any, ...]) -> bool:
-    """Nodes that are no number leaves: nothing to convert."""
-    return all([type(a) is Node and a.leaf not in ("const", "scalar") for a in args])
-
-
-def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
-    """Numbers and number leaves take the dtype of the first real operand they meet.
-
-    `condition` (of `where`) keeps its own dtype.
-    """
-    names = [p.name for p in params if p.kind == "tensor" and p.name != "condition"]
-    fixed = leaf_dtype = None
-    loose = False
-    for name in names:
-        arg = named[name]
-        if arg is None:
-            continue
-        if isinstance(arg, Node):
-            if arg.leaf not in ("const", "scalar"):
-                fixed = fixed or arg.dtype
-                continue
-            leaf_dtype = leaf_dtype or arg.dtype
-        loose = True
-    if not loose or len(names) == 1 and leaf_dtype:
-        return
-    dtype = fixed or leaf_dtype or _value_dtype(named[names[0]])
-    for name in names:
-        arg = named[name]
-        if arg is None:
-            continue
-        if not isinstance(arg, Node):
-            named[name] = const_node(arg, dtype)
-        elif arg.leaf in ("const", "scalar"):
-            named[name] = with_dtype(arg, dtype)
-
-
-def _value_dtype(value: Any) -> DType:
-    return {bool: bool_, int: int64}.get(type(value), float64)
-
-
-def _normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
-    if param.kind == "dim" and arg is not None and first is not None:
-        return wrap_dim(arg, first.ndim)
-    if param.kind == "dims" and arg is not None and first is not None:
-        dims = (arg,) if isinstance(arg, int) else tuple(arg)
-        wrapped = tuple(wrap_dim(d, first.ndim) for d in dims)
-        if len(set(wrapped)) != len(wrapped):
-            twice = next(d for d in wrapped if wrapped.count(d) > 1)
-            raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
-        return wrapped
-    if param.kind in ("sizes", "offsets") and arg is not None:
-        return tuple(arg)
-    return tuple(arg) if isinstance(arg, list) else arg
-
-
-def wrap_dim(dim: int, ndim: int) -> int:
-    """A non-negative dimension; IndexError with PyTorch's text when out of range."""
-    low, high = (-1, 0) if ndim == 0 else (-ndim, ndim - 1)
-    if not low <= dim <= high:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{low}, {high}], but got {dim})"
-        )
-    return dim + max(ndim, 1) if dim < 0 else dim
 
 
 _OPS: dict[str, OpDef] = {}

@@ -27,7 +27,8 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.base.fork import hold_over_fork
-from rushlight.ir.symint import Expr, Var, variables
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_walk import variables
 
 BASIC = frozenset(
     "const param index load local acc add sub mul neg abs div idiv irem fma sqrt floor ceil trunc "

@@ -14,11 +14,8 @@ Bounds drive the simplifier: a `Var` knows `lo` and `hi` (inclusive; an int, an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from math import prod
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping
 
-Int = "int | Expr"
 Monomial = tuple["Atom", ...]
 
 
@@ -154,7 +151,7 @@ class OpAtom(Atom):
         self.lo, self.hi = _atom_bounds(op, a, b)
 
 
-def _make(terms: Mapping[Monomial, int], const: int) -> int | Expr:
+def make_polynomial(terms: Mapping[Monomial, int], const: int) -> int | Expr:
     kept = [term for term in terms.items() if term[1]]
     if len(kept) > 1:
         kept.sort(key=_term_order)
@@ -191,15 +188,15 @@ def _join_divmod(terms: dict[Monomial, int], const: int) -> int | Expr:
             assert isinstance(atom, OpAtom)
             rest = monomial[:position] + monomial[position + 1 :]
             partner = mul(floordiv(atom.a, atom.b), atom.b)
-            partner = mul(partner, _make({rest: coef}, 0) if rest else coef)
+            partner = mul(partner, make_polynomial({rest: coef}, 0) if rest else coef)
             if not isinstance(partner, Expr) or partner.const or len(partner.terms) != 1:
                 continue
             (other, other_coef) = partner.terms[0]
             if terms.get(other) == other_coef:
                 left = {m: c for m, c in terms.items() if m not in (monomial, other)}
-                whole = mul(atom.a, _make({rest: coef}, 0) if rest else coef)
+                whole = mul(atom.a, make_polynomial({rest: coef}, 0) if rest else coef)
                 return add(_join_divmod(left, const), whole)
-    return _make(terms, const)
+    return make_polynomial(terms, const)
 
 
 def mul(a: int | Expr, b: int | Expr) -> int | Expr:
@@ -216,7 +213,7 @@ def mul(a: int | Expr, b: int | Expr) -> int | Expr:
             if xa and xb and (ma or mb):
                 monomial = tuple(sorted(ma + mb)) if ma and mb else ma + mb
                 terms[monomial] = terms.get(monomial, 0) + xa * xb
-    return _make(terms, ca * cb)
+    return make_polynomial(terms, ca * cb)
 
 
 def _scaled(a: Expr, factor: int) -> int | Expr:
@@ -261,7 +258,7 @@ def _partition(a: int | Expr, d: int | Expr) -> tuple[int | Expr, int | Expr]:
     if not isinstance(d, Expr):
         q_const += const // d
         const %= d
-    return _make(quotient, q_const), _make(rest, const)
+    return make_polynomial(quotient, q_const), make_polynomial(rest, const)
 
 
 def floordiv(a: int | Expr, d: int | Expr) -> int | Expr:
@@ -277,7 +274,7 @@ def floordiv(a: int | Expr, d: int | Expr) -> int | Expr:
         ((atom, *others), coef) = rest.terms[0]
         if not others and coef == 1 and isinstance(atom, OpAtom) and atom.op == "floordiv":
             return add(quotient, floordiv(atom.a, mul(atom.b, d)))
-    return add(quotient, _make({(OpAtom("floordiv", rest, d),): 1}, 0))
+    return add(quotient, make_polynomial({(OpAtom("floordiv", rest, d),): 1}, 0))
 
 
 def mod(a: int | Expr, d: int | Expr) -> int | Expr:
@@ -289,7 +286,7 @@ def mod(a: int | Expr, d: int | Expr) -> int | Expr:
     _, rest = _partition(a, d)
     if is_nonnegative(rest) and is_less(rest, d):
         return rest
-    return _make({(OpAtom("mod", rest, d),): 1}, 0)
+    return make_polynomial({(OpAtom("mod", rest, d),): 1}, 0)
 
 
 def minimum(a: int | Expr, b: int | Expr) -> int | Expr:
@@ -299,7 +296,7 @@ def minimum(a: int | Expr, b: int | Expr) -> int | Expr:
         return a
     if is_nonnegative(add(a, mul(b, -1))):
         return b
-    return _make({(OpAtom("min", a, b),): 1}, 0)
+    return make_polynomial({(OpAtom("min", a, b),): 1}, 0)
 
 
 def maximum(a: int | Expr, b: int | Expr) -> int | Expr:
@@ -309,7 +306,7 @@ def maximum(a: int | Expr, b: int | Expr) -> int | Expr:
         return b
     if is_nonnegative(add(a, mul(b, -1))):
         return a
-    return _make({(OpAtom("max", a, b),): 1}, 0)
+    return make_polynomial({(OpAtom("max", a, b),): 1}, 0)
 
 
 def ceildiv(a: int | Expr, d: int | Expr) -> int | Expr:
@@ -384,7 +381,7 @@ def _is_nonnegative_in_sizes(value: int | Expr) -> bool:
             low = atom.lo if isinstance(atom.lo, int) else 0
             if atom.lo is None:
                 return False
-            part = mul(part, add(_make({(atom,): 1}, 0), low))
+            part = mul(part, add(make_polynomial({(atom,): 1}, 0), low))
         shifted = add(shifted, part)
     terms, const = _split(shifted)
     return const >= 0 and all(coef >= 0 for _, coef in terms)
@@ -396,76 +393,6 @@ def is_less(a: int | Expr, b: int | Expr) -> bool:
     if high is None:
         return False
     return _is_nonnegative_in_sizes(add(add(b, mul(high, -1)), -1))
-
-
-def substitute(value: int | Expr, mapping: Mapping[str, int | Expr]) -> int | Expr:
-    """Replace variables by name; the result is simplified again."""
-    if not isinstance(value, Expr):
-        return value
-    result: int | Expr = value.const
-    for monomial, coef in value.terms:
-        part: int | Expr = coef
-        for atom in monomial:
-            part = mul(part, _substitute_atom(atom, mapping))
-        result = add(result, part)
-    return result
-
-
-def _substitute_atom(atom: Atom, mapping: Mapping[str, int | Expr]) -> int | Expr:
-    if isinstance(atom, VarAtom):
-        return mapping.get(atom.name, atom.var)
-    assert isinstance(atom, OpAtom)
-    build = {"floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}[atom.op]
-    return build(substitute(atom.a, mapping), substitute(atom.b, mapping))
-
-
-_NO_VARIABLES: Mapping[str, Var] = MappingProxyType({})
-
-
-def variables(value: int | Expr) -> Mapping[str, Var]:
-    """Every variable in an expression, by name, in order of appearance."""
-    if not isinstance(value, Expr):
-        return _NO_VARIABLES
-    if value._variables is None:
-        value._variables = MappingProxyType(_find_variables(value))
-    return value._variables
-
-
-def _find_variables(value: Expr) -> dict[str, Var]:
-    found: dict[str, Var] = {}
-    for atom in value.atoms():
-        if isinstance(atom, VarAtom):
-            found.setdefault(atom.name, atom.var)
-        else:
-            assert isinstance(atom, OpAtom)
-            found.update(variables(atom.a))
-            found.update(variables(atom.b))
-    return found
-
-
-def evaluate(value: int | Expr, env: Mapping[str, int]) -> int:
-    """The number an expression has when every variable has one."""
-    if not isinstance(value, Expr):
-        return value
-    return value.const + sum(
-        coef * prod(_evaluate_atom(atom, env) for atom in monomial)
-        for monomial, coef in value.terms
-    )
-
-
-_EVALUATE: dict[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
-}
-
-
-def _evaluate_atom(atom: Atom, env: Mapping[str, int]) -> int:
-    if isinstance(atom, VarAtom):
-        return env[atom.name]
-    assert isinstance(atom, OpAtom)
-    return _EVALUATE[atom.op](evaluate(atom.a, env), evaluate(atom.b, env))
 
 
 def text(value: int | Expr) -> str:

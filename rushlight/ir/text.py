@@ -23,7 +23,8 @@ from typing import Any
 from rushlight.base.dtypes import ALL_DTYPES, DType, find_dtype
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, scalar_node, topological
 from rushlight.ir.opdef import find_op
-from rushlight.ir.symint import Expr, Var, variables
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_walk import variables
 from rushlight.ir.text_expr import LineReader, ParseError, print_bounds, print_expr
 
 

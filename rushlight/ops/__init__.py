@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from rushlight.ir.opdef import all_ops
 from rushlight.ops import (  # noqa: F401
     activation,
     attention,
@@ -19,6 +18,7 @@ from rushlight.ops import (  # noqa: F401
     distance,
     draws,
     factor,
+    fold,
     indexed,
     indexing,
     linalg,
@@ -42,20 +42,11 @@ from rushlight.ops import (  # noqa: F401
     unary,
     window,
 )
+
+# Written by tools/make_ops_stub.py: every record by name, so that readers and checkers see it.
+from rushlight.ops._generated_names import *  # noqa: F403
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
-
-# Names that Python uses get an underscore.
-RESERVED = frozenset("abs all any complex max min pow range round slice sum".split())
-
-
-def public_name(op_name: str) -> str:
-    """The name of an op in this module."""
-    return f"{op_name}_" if op_name in RESERVED else op_name
-
-
-# Type checkers read the same names from __init__.pyi, which tools/make_ops_stub.py writes.
-globals().update({public_name(name): record for name, record in all_ops().items()})
 
 operators.install()

@@ -7,13 +7,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import (
-    Arg,
-    Attr,
-    Call,
-    Offset,
-    wrap_dim,
-)
+from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import Arg, Attr, Call, Offset
 from rushlight.ir.symint import maximum as size_maximum
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, ge, le

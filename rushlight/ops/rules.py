@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, float32, int64
+from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.node import Node, const_node
-from rushlight.ir.opdef import Call, wrap_dim
+from rushlight.ir.opdef import Call
 from rushlight.ir.symint import Expr
 
 Shape = tuple[Any, ...]

@@ -7,18 +7,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import (
-    Arg,
-    Attr,
-    Call,
-    Dim,
-    NotDifferentiable,
-    Offset,
-    Offsets,
-    Size,
-    Sizes,
-    wrap_dim,
-)
+from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import Arg, Attr, Call, Dim, NotDifferentiable, Offset, Offsets, Size, Sizes
 from rushlight.ops.binary import add, eq, mul
 from rushlight.ops.build import (
     iota_along,

@@ -33,8 +33,9 @@ from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
 from rushlight.tensors.storage import EAGER
-from rushlight.tensors.tensor import Grad, Tensor, _cpp_name, edge_of, new_tensor
+from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
+from rushlight.tensors.type_names import cpp_name
 
 CACHE_LIMIT = 4096
 REQUIRED = inspect.Parameter.empty
@@ -73,8 +74,8 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
-        # An index that is out of range names the user's line (see engine/origin.py).
-        self.may_index = record.kind in ("composite", "gather", "scatter")
+        # An error of the run names the user's line (see engine/origin.py).
+        self.may_fail = record.kind in ("composite", "gather", "scatter", "host")
 
     def fill(self, args: tuple, kwargs: dict[str, Any]) -> tuple:
         """Positional and keyword arguments in the order of params."""
@@ -168,7 +169,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
     node = make_node(record, tuple(src), *found)
-    if ORIGIN.on or plan.may_index:
+    if ORIGIN.on or plan.may_fail:
         note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind in INEXACT:
@@ -264,7 +265,7 @@ def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
             return complex_number(arg, dtype)
         arg = float(arg)
     elif isinstance(arg, complex):
-        raise RuntimeError(f"value cannot be converted to type {_cpp_name(dtype)} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {cpp_name(dtype)} without overflow")
     elif dtype.kind == "float":
         arg = float(arg)
     elif dtype.kind == "bool":

@@ -31,30 +31,15 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import number_node, tensor_of
+from rushlight.tensors.creation import number_node
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
-
-TYPE_NAMES = {
-    "FloatTensor": float32,
-    "DoubleTensor": float64,
-    "HalfTensor": float16,
-    "LongTensor": int64,
-    "BFloat16Tensor": bfloat16,
-    "IntTensor": int32,
-    "ShortTensor": int16,
-    "CharTensor": int8,
-    "ByteTensor": uint8,
-    "BoolTensor": bool_,
-}
-COMPLEX_TYPE_NAMES = {
-    "ComplexFloatTensor": complex64, "ComplexDoubleTensor": complex128,
-    "ComplexHalfTensor": complex32,
-}  # fmt: skip
+from rushlight.tensors.type_names import COMPLEX_TYPE_NAMES, TYPE_NAMES
 
 
 def cast(tensor: Tensor, dtype: DType) -> Tensor:

@@ -12,6 +12,7 @@ from rushlight.tensors import (
     functions_complex,
     functions_copies,
     functions_factor,
+    functions_integrals,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -19,6 +20,8 @@ from rushlight.tensors import (
     functions_reduce,
     functions_select,
     functions_shape,
+    functions_slices,
+    functions_solve,
     functions_special,
     functions_stats,
     functions_view,
@@ -27,10 +30,10 @@ from rushlight.tensors import (
 from rushlight.tensors.forms import in_place_form, with_out
 
 FAMILIES = (
-    functions_view, functions_math, functions_select, functions_reduce, functions_shape,
-    functions_linalg, functions_factor, functions_matrix, functions_copies, functions_special,
-    functions_stats, functions_native, functions_complex,
-    functional_sample, random,
+    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
+    functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
+    functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
+    functions_complex, functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

@@ -6,6 +6,7 @@ from rushlight.tensors import (
     functional_image,
     functional_loss,
     functional_more,
+    functional_resize,
     functional_sample,
     functions_copies,
 )
@@ -15,11 +16,13 @@ from rushlight.tensors.functional_attention import *  # noqa: F403
 from rushlight.tensors.functional_image import *  # noqa: F403
 from rushlight.tensors.functional_loss import *  # noqa: F403
 from rushlight.tensors.functional_more import *  # noqa: F403
+from rushlight.tensors.functional_resize import *  # noqa: F403
 from rushlight.tensors.functional_sample import *  # noqa: F403
 
 channel_shuffle = functions_copies.channel_shuffle
 __all__ = sorted({
     *functional_act.__all__, *functional_attention.__all__, *functional_image.__all__,
-    *functional_loss.__all__, *functional_more.__all__, *functional_sample.__all__,
+    *functional_loss.__all__, *functional_more.__all__, *functional_resize.__all__,
+    *functional_sample.__all__,
     "channel_shuffle",
 })  # fmt: skip

@@ -16,11 +16,13 @@ from rushlight.tensors.functions_reduce import log_softmax as _log_softmax
 from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import broadcast_tensors, one_hot
-from rushlight.tensors.functions_view import chunk, reshape
+from rushlight.tensors.functions_slices import chunk
+from rushlight.tensors.functions_view import reshape
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def _unary(name: str, *defaults: tuple[str, Any], inplace: bool = True) -> Callable:
@@ -187,7 +189,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if bias is None:
             raise RuntimeError(
                 "expected m1 and m2 to have the same dtype, but got: "
-                f"{_cpp_name(input._dtype)} != {_cpp_name(weight._dtype)}"
+                f"{cpp_name(input._dtype)} != {cpp_name(weight._dtype)}"
             )
         raise RuntimeError(
             f"self and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "

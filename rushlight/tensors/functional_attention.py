@@ -12,7 +12,8 @@ from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_act import dropout, masked_softmax
 from rushlight.tensors.functions_view import expand, transpose
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def scaled_dot_product_attention(
@@ -51,8 +52,8 @@ def _check_mask(query: Tensor, mask: Tensor, is_causal: bool) -> None:
     if mask._dtype not in (bool_, float32, query._dtype):
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-            f"attn_mask.dtype: {_cpp_name(mask._dtype)} and  query.dtype: "
-            f"{_cpp_name(query._dtype)} instead."
+            f"attn_mask.dtype: {cpp_name(mask._dtype)} and  query.dtype: "
+            f"{cpp_name(query._dtype)} instead."
         )
 
 

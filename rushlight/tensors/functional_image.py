@@ -1,4 +1,4 @@
-"""nn.functional: convolution, pooling, padding, upsampling, unfold."""
+"""nn.functional: convolution, pooling, padding, unfold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int64
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip, pixel_shuffle
-from rushlight.tensors.functions_view import narrow, reshape, unsqueeze
-from rushlight.tensors.tensor import Tensor, _cpp_name, new_tensor
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def _times(value: Any, count: int) -> tuple[int, ...]:
@@ -62,8 +63,8 @@ def _conv(spatial: int) -> Callable:
 def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
     if input._dtype is not weight._dtype:
         raise RuntimeError(
-            f"Input type ({_cpp_name(input._dtype)}) and bias type "
-            f"({_cpp_name(weight._dtype)}) should be the same"
+            f"Input type ({cpp_name(input._dtype)}) and bias type "
+            f"({cpp_name(weight._dtype)}) should be the same"
         )
     if input._shape[1] != weight._shape[1] * groups:
         raise RuntimeError(
@@ -186,14 +187,6 @@ def _adaptive_avg(spatial: int) -> Callable:
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_avg, (1, 2, 3))
 
 
-def lp_pool2d(
-    input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
-) -> Tensor:
-    kernel = _times(kernel_size, 2)
-    mean = avg_pool2d(input**norm_type, kernel, stride, 0, ceil_mode)
-    return (mean * math.prod(kernel)) ** (1.0 / norm_type)
-
-
 # Padding -----------------------------------------------------------------------------------
 
 
@@ -262,62 +255,6 @@ def _pad_dim(input: Tensor, dim: int, low: int, high: int, mode: str) -> Tensor:
     return apply(ops.cat, (parts, dim)) if len(parts) > 1 else input
 
 
-# Resizing ----------------------------------------------------------------------------------
-
-
-def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Tensor:  # fmt: skip
-    spatial = input.dim() - 2
-    if (size is None) == (scale_factor is None):
-        raise ValueError("only one of size or scale_factor should be defined" if size is not None
-                         else "either size or scale_factor should be defined")  # fmt: skip
-    scales: tuple = (None,) * spatial
-    if size is None:
-        scales = (
-            scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
-        )
-        sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
-        if recompute_scale_factor:
-            scales = (None,) * spatial
-    else:
-        sizes = _times(size, spatial)
-    if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear"):
-        raise NotImplementedError(f"interpolate: mode={mode!r} is not supported")
-    for axis in range(spatial):
-        if mode.startswith("nearest"):
-            input = _nearest(input, axis + 2, sizes[axis], scales[axis], mode != "nearest")
-        else:
-            input = _linear(input, axis + 2, sizes[axis], scales[axis], bool(align_corners))
-    return input
-
-
-upsample = interpolate
-
-
-def _nearest(input: Tensor, dim: int, size: int, scale: Any, exact: bool) -> Tensor:
-    have = input._shape[dim]
-    ratio = 1.0 / scale if scale else have / size
-    place = (arange(size, dtype=input._dtype) + (0.5 if exact else 0.0)) * ratio
-    return input.index_select(dim, place.floor().to(int64).clamp(max=have - 1))
-
-
-def _linear(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
-    have = input._shape[dim]
-    if corners:
-        place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        ratio = 1.0 / scale if scale else have / size
-        place = ((arange(size, dtype=input._dtype) + 0.5) * ratio - 0.5).clamp(min=0.0)
-    low = place.floor().to(int64).clamp(max=have - 1)
-    high = (low + 1).clamp(max=have - 1)
-    part = reshape(place - low, [-1 if d == dim else 1 for d in range(input.dim())])
-    below, above = input.index_select(dim, low), input.index_select(dim, high)
-    return below * (1 - part) + above * part
-
-
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
@@ -330,6 +267,48 @@ def unfold(
     n, c, rows, columns = wide._shape[:4]
     result = reshape(wide.permute(0, 1, 4, 5, 2, 3), (n, c * kh * kw, rows * columns))
     return _unbatched(result, single)
+
+
+def fold(
+    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+    stride: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Columns (batch, channels * window, positions) added up where `unfold` takes them from."""
+    size, kernel = _times(output_size, 2), _times(kernel_size, 2)
+    gap, edge, step = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    parts = zip(size, kernel, gap, edge, step, strict=True)
+    counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in parts]
+    _check_fold(input, (size, kernel, gap, edge, step), counts)
+    batch = unsqueeze(input, 0) if input.dim() == 2 else input
+    shape = (batch._shape[0], batch._shape[1] // math.prod(kernel), *kernel, *counts)
+    wide = reshape(batch, shape).permute(0, 1, 4, 5, 2, 3)
+    for i in (1, 0):
+        wide = apply(ops.fold_dim, (wide, 2 + i, size[i] + 2 * edge[i], step[i], gap[i]))
+        wide = narrow(wide, 2 + i, edge[i], size[i])
+    return _unbatched(wide, input.dim() == 2)
+
+
+def _check_fold(input: Tensor, settings: tuple[tuple[int, ...], ...], counts: list[int]) -> None:
+    if input.dim() not in (2, 3):
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
+            f"non-zero dimensions for input, but got: {list(input._shape)}"
+        )
+    *_, rows, columns = input._shape
+    kernel = settings[1]
+    if rows % math.prod(kernel):
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of kernel_size, "
+            f"but got input.size(1)={rows} and kernel_size=({kernel[0]}, {kernel[1]})."
+        )
+    if columns != math.prod(counts):
+        names = ("output_size", "kernel_size", "dilation", "padding", "stride")
+        given = ", ".join(f"{n}=({a}, {b})" for n, (a, b) in zip(names, settings, strict=True))
+        raise RuntimeError(
+            f"Given {given}, expected size of input's dimension 2 to match the calculated number "
+            f"of sliding blocks {counts[0]} * {counts[1]} = {math.prod(counts)}, but got "
+            f"input.size(2)={columns}."
+        )
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -345,6 +324,6 @@ __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "avg_pool1d", "avg_pool2d", "avg_pool3d",
     "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "interpolate", "lp_pool2d", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
-    "pixel_unshuffle", "unfold", "upsample",
+    "fold", "max_pool1d", "max_pool2d", "max_pool3d", "pad", "pixel_shuffle",
+    "pixel_unshuffle", "unfold",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""nn.functional: sampling at real places (grid_sample), unpooling, resizing by cubics and areas.
+"""nn.functional: sampling at real places (grid_sample), unpooling, pooling to a given size.
 
 Everything is composed of gathers and scatters, so gradients reach the image and the places.
 """
@@ -13,19 +13,17 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, linspace, tensor_of, zeros
+from rushlight.tensors.creation import arange, linspace, zeros
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import (
     _batched,
     _times,
     _unbatched,
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
     max_pool1d,
     max_pool2d,
     max_pool3d,
 )
-from rushlight.tensors.functional_image import interpolate as plain_interpolate
+from rushlight.tensors.functional_resize import cubic_weights
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_shape import stack
 from rushlight.tensors.functions_view import expand, reshape, unsqueeze
@@ -38,81 +36,6 @@ def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
 
 def _floor(x: Tensor) -> Tensor:
     return apply(ops.floor, (x,))
-
-
-# Cubic and area resizing -------------------------------------------------------------------
-
-
-def cubic_weights(part: Tensor) -> list[Tensor]:
-    """Keys' cubic with a = -0.75 at distances 1 + t, t, 1 - t, 2 - t."""
-    a = -0.75
-
-    def near(x: Tensor) -> Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Tensor) -> Tensor:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(part + 1), near(part), near(1 - part), far(2 - part)]
-
-
-def _cubic(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
-    have = input._shape[dim]
-    if corners:
-        place = arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
-    else:
-        place = (arange(size, dtype=input._dtype) + 0.5) * (
-            1 / scale if scale else have / size
-        ) - 0.5
-    low = _floor(place)
-    shape = [-1 if d == dim else 1 for d in range(input.dim())]
-    total = None
-    for i, weight in enumerate(cubic_weights(place - low)):
-        at = (low.to(int64) + (i - 1)).clamp(0, have - 1)
-        term = input.index_select(dim, at) * reshape(weight, shape)
-        total = term if total is None else total + term
-    assert total is not None
-    return total
-
-
-def interpolate(
-    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    antialias: bool = False,
-) -> Tensor:  # fmt: skip
-    """Resize by size or by scale_factor, in the given mode."""
-    if mode not in ("bicubic", "area") or antialias:
-        return plain_interpolate(
-            input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
-        )
-    spatial = input.dim() - 2
-    scales: Any = (None,) * spatial
-    if size is None:
-        scales = (
-            (scale_factor,) * spatial if isinstance(scale_factor, int | float) else scale_factor
-        )
-        size = [int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True)]
-        if recompute_scale_factor:
-            scales = (None,) * spatial
-    sizes = _times(size, spatial)
-    if mode == "area":
-        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
-        return pool(input, sizes)
-    if spatial != 2:
-        raise NotImplementedError(f"Got {spatial + 2}D input, but bicubic mode needs 4D input")
-    for axis in range(2):
-        input = _cubic(input, axis + 2, sizes[axis], scales[axis], bool(align_corners))
-    return input
-
-
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate(mode="nearest")."""
-    return interpolate(input, size, scale_factor, "nearest")
-
-
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """interpolate(mode="bilinear", align_corners=True)."""
-    return interpolate(input, size, scale_factor, "bilinear", True)
 
 
 # Sampling at a grid ------------------------------------------------------------------------
@@ -161,18 +84,17 @@ def _read(input: Tensor, places: Sequence[Tensor]) -> Tensor:
     return _where(unsqueeze(inside, 1), values, 0.0)
 
 
-def grid_sample(
-    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
-    align_corners: bool | None = None,
-) -> Tensor:  # fmt: skip
-    """The image read at places: grid[..., 0] is x in [-1, 1], then y, then z."""
+MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
     spatial = input.dim() - 2
-    if mode not in ("bilinear", "nearest", "bicubic"):
+    if mode not in MODES:
         raise ValueError(
             "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
             f"but got: '{mode}'"
         )
-    if padding_mode not in ("zeros", "border", "reflection"):
+    if padding_mode not in PADDINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
             f"'reflection', but got: '{padding_mode}'"
@@ -189,6 +111,15 @@ def grid_sample(
         )
     if mode == "bicubic" and spatial != 2:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """The image read at places: grid[..., 0] is x in [-1, 1], then y, then z."""
+    _check_grid(input, grid, mode, padding_mode)
+    spatial = input.dim() - 2
     corners = bool(align_corners)
     sizes = input._shape[2:]
     places = [_unnormalized(grid[..., spatial - 1 - i], sizes[i], corners) for i in range(spatial)]
@@ -197,9 +128,13 @@ def grid_sample(
     places = [_held(p, n, padding_mode, corners) for p, n in zip(places, sizes, strict=True)]
     if mode == "nearest":
         return _read(input, [apply(ops.round_, (p,)) for p in places])
+    return _sample_linear(input, places)
+
+
+def _sample_linear(input: Tensor, places: list[Tensor]) -> Tensor:
     lows = [_floor(p) for p in places]
     total = None
-    for taps in itertools.product((0, 1), repeat=spatial):
+    for taps in itertools.product((0, 1), repeat=len(places)):
         weight: Any = 1.0
         for tap, place, low in zip(taps, places, lows, strict=True):
             part = place - low.detach()
@@ -226,9 +161,6 @@ def _sample_cubic(input: Tensor, places: list[Tensor], padding: str, corners: bo
         total = term if total is None else total + term
     assert total is not None
     return total
-
-
-MODES, PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
 def grid_sampler(
@@ -353,9 +285,8 @@ def _adaptive_axis(x: Tensor, at: Any, dim: int, size: int, have: int) -> tuple[
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
 __all__ = [
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",
-    "grid_sample", "interpolate", "max_pool1d_with_indices", "max_pool2d_with_indices",
-    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d", "upsample_bilinear",
-    "upsample_nearest",
+    "grid_sample", "max_pool1d_with_indices", "max_pool2d_with_indices",
+    "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
 ]  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
     "grid_sampler": grid_sampler, "grid_sampler_2d": grid_sampler, "grid_sampler_3d": grid_sampler,

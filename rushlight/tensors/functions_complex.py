@@ -14,8 +14,10 @@ from rushlight.base.dtypes import bool_, float16, float32, float64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.convert import clone
 from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_view import alias, select, transpose
+from rushlight.tensors.functions_slices import select
+from rushlight.tensors.functions_view import alias, transpose
 from rushlight.tensors.inplace import NAMES
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 from rushlight.tensors.view import CONJ, NEG
 
@@ -211,13 +213,9 @@ def _set_part(part: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Any], None]
 
 
 set_real, set_imag = _set_part(lambda x: real(alias(x))), _set_part(imag)
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """conj conj_physical resolve_conj resolve_neg view_as_real view_as_complex real
-    imag complex polar isreal is_conj is_neg adjoint positive""".split()
-}
-METHODS: dict[str, Callable] = {
-    name: FUNCTIONS[name]
-    for name in """conj conj_physical resolve_conj resolve_neg isreal is_conj is_neg adjoint
-    positive""".split()
-}
+METHODS: dict[str, Callable] = by_name(
+    conj, conj_physical, resolve_conj, resolve_neg, isreal, is_conj, is_neg, adjoint, positive
+)
+FUNCTIONS: dict[str, Callable] = METHODS | by_name(
+    view_as_real, view_as_complex, real, imag, complex, polar
+)

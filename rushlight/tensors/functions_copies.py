@@ -11,23 +11,19 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
+from rushlight.tensors import functions_slices as slices
 from rushlight.tensors import functions_view as views
 from rushlight.tensors.apply import apply
 from rushlight.tensors.convert import clone, copy_, fill_, resize_, zero_
-from rushlight.tensors.creation import empty, full, tensor_of
+from rushlight.tensors.creation import empty, full
 from rushlight.tensors.forms import linked
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import pad
 from rushlight.tensors.functions_shape import as_strided, cat, diag_embed, stack
-from rushlight.tensors.functions_view import (
-    alias,
-    chunk,
-    permute,
-    reshape,
-    split,
-    split_with_sizes,
-    tensor_split,
-)
+from rushlight.tensors.functions_slices import chunk, split, split_with_sizes, tensor_split
+from rushlight.tensors.functions_view import alias, permute, reshape
 from rushlight.tensors.inplace import write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -51,11 +47,11 @@ def _copying(function: Callable, name: str) -> Callable:
 
 
 _VIEWS: dict[str, Callable] = {
-    **{
-        name: getattr(views, name)
-        for name in """diagonal expand narrow permute select split split_with_sizes squeeze t
-        transpose unbind unfold unsqueeze view""".split()
-    },
+    **by_name(
+        views.expand, views.permute, views.squeeze, views.t, views.transpose, views.unsqueeze,
+        views.view, slices.diagonal, slices.narrow, slices.select, slices.split,
+        slices.split_with_sizes, slices.unbind, slices.unfold,
+    ),
     "alias": alias, "as_strided": as_strided, "detach": lambda input: input.detach(),
 }  # fmt: skip
 _VIEWS["detach"].__name__ = "detach"
@@ -206,12 +202,11 @@ def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None
 
 FUNCTIONS: dict[str, Callable] = {
     **COPIES,
-    **{
-        name: globals()[name]
-        for name in """hsplit vsplit dsplit unsafe_split unsafe_split_with_sizes unsafe_chunk
-        constant_pad_nd channel_shuffle diagflat combinations as_strided_scatter fill scalar_tensor
-        empty_permuted resize_as_""".split()
-    },
+    **by_name(
+        hsplit, vsplit, dsplit, constant_pad_nd, channel_shuffle, diagflat, combinations,
+        as_strided_scatter, fill, scalar_tensor, empty_permuted, resize_as_,
+    ),
+    "unsafe_split": split, "unsafe_split_with_sizes": split_with_sizes, "unsafe_chunk": chunk,
     "_chunk_cat": chunk_cat, "zero_": zero_,
 }  # fmt: skip
 METHODS: dict[str, Callable] = {

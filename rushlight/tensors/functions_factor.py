@@ -1,5 +1,5 @@
-"""torch.linalg: factorisations, solving, inverses. The records run LAPACK on the host; what is
-here gives PyTorch's signatures, named results, and gradients by composition of records.
+"""torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
+PyTorch's signatures, named results, and gradients by composition of records.
 
 Known imperfection: `ldl_factor` and complex eigenvalues (`eig`) are not there.
 """
@@ -21,17 +21,18 @@ from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, tril, triu
-from rushlight.tensors.functions_view import (
-    diagonal,
-    expand,
-    matrix_transpose,
-    narrow,
-    squeeze,
-    unsqueeze,
+from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_solve import (
+    _need_matrix,
+    _need_square,
+    _no_info,
+    _write,
+    cholesky_solve,
 )
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.functions_view import expand, matrix_transpose
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
@@ -43,114 +44,11 @@ LuFactor = result_class("linalg_lu_factor", ("LU", "pivots"))
 LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
 LuUnpack = result_class("lu_unpack", ("P", "L", "U"))
 CholeskyEx = result_class("linalg_cholesky_ex", ("L", "info"))
-InvEx = result_class("linalg_inv_ex", ("inverse", "info"))
-SolveEx = result_class("linalg_solve_ex", ("result", "info"))
-Slogdet = result_class("linalg_slogdet", ("sign", "logabsdet"))
 Lstsq = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
-Triangular = result_class("triangular_solve", ("solution", "cloned_coefficient"))
 Geqrf = result_class("geqrf", ("a", "tau"))
 
 
-def _need_square(name: str, x: Tensor) -> None:
-    if x.dim() < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-    if x._shape[-1] != x._shape[-2]:
-        raise RuntimeError(
-            f"linalg.{name}: A must be batches of square matrices, but they are "
-            f"{x._shape[-2]} by {x._shape[-1]} matrices"
-        )
-
-
-def _need_matrix(name: str, x: Tensor) -> None:
-    if x.dim() < 2:
-        raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
-
-
-def _no_info(x: Tensor) -> Tensor:
-    return zeros(*x._shape[:-2], dtype=int32)
-
-
-def _write(results: tuple, out: Any) -> Any:
-    if out is None:
-        return results
-    for target, value in zip(out, results, strict=True):
-        write_out(target, value)
-    return type(results)(out)
-
-
-# Inverses and solving ----------------------------------------------------------------------
-
-
-def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """The inverse of each matrix."""
-    return _finish(apply(ops.inverse, (A,)), out)
-
-
-def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
-    """The inverse, and 0 for each matrix that has one."""
-    return _write(InvEx((inv(A), _no_info(A))), out)
-
-
-def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
-    """numpy's old rule: b is a vector when it has one dimension less than a and its batch."""
-    return B.dim() == 1 or (A.dim() - 1 == B.dim() and B._shape == A._shape[:-1])
-
-
-def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """X with A X = B (or X A = B with left=False)."""
-    _need_square("solve", A)
-    vector = left and is_vector_rhs(A, B)
-    if not vector and B.dim() < 2:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not "
-                           "supported for left=False")  # fmt: skip
-    rows = B._shape[-1] if vector or not left else B._shape[-2]
-    if rows != A._shape[-1]:
-        raise RuntimeError(
-            f"linalg.solve: Incompatible shapes of A and B for the equation "
-            f"{'AX = B' if left else 'XA = B'} ({A._shape[-2]}x{A._shape[-1]} and "
-            f"{'x'.join(map(str, B._shape[-2:]))})"
-        )
-    if vector:
-        return _finish(squeeze(apply(ops.solve, (A, unsqueeze(B, -1))), -1), out)
-    if left:
-        return _finish(apply(ops.solve, (A, B)), out)
-    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B)))
-    return _finish(matrix_transpose(turned), out)
-
-
-def solve_ex(
-    A: Tensor,
-    B: Tensor,
-    *,
-    left: bool = True,
-    check_errors: bool = False,
-    out: Any = None,  # noqa: N803
-) -> Any:
-    """solve, and 0 for each matrix that is not singular."""
-    return _write(SolveEx((solve(A, B, left=left), _no_info(A))), out)
-
-
-def solve_triangular(
-    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False,  # noqa: N803
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """X with A X = B, where only one triangle of A is read."""
-    _need_square("solve_triangular", A)
-    if left:
-        return _finish(apply(ops.solve_triangular, (A, B, bool(upper), bool(unitriangular))), out)
-    args = (matrix_transpose(A), matrix_transpose(B), not upper, bool(unitriangular))
-    return _finish(matrix_transpose(apply(ops.solve_triangular, args)), out)
-
-
-def triangular_solve(
-    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False,  # noqa: N803
-    unitriangular: bool = False, *, out: Any = None,
-) -> Any:  # fmt: skip
-    """The older form: (solution, a copy of A)."""
-    a = matrix_transpose(A) if transpose else A
-    solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
-    lead = solution._shape[:-2]
-    return _write(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
+# Cholesky ----------------------------------------------------------------------------------
 
 
 def cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
@@ -169,17 +67,6 @@ def cholesky_ex(
 ) -> Any:
     """cholesky, and 0 for each matrix that is positive."""
     return _write(CholeskyEx((cholesky(input, upper=upper), _no_info(input))), out)
-
-
-def cholesky_solve(
-    B: Tensor,
-    L: Tensor,
-    upper: bool = False,
-    *,
-    out: Tensor | None = None,  # noqa: N803
-) -> Tensor:
-    """X with A X = B, from the Cholesky factor of A."""
-    return _finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -386,31 +273,11 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
     return _finish(apply(ops.svd, (A, "s")), out)
 
 
-def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
-    """The sign and the logarithm of the size of the determinant."""
-    _need_square("slogdet", A)
-    return _write(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
-
-
-def logdet(input: Tensor) -> Tensor:
-    """log of the determinant; NaN where it is negative."""
-    sign, size = slogdet(input)
-    return apply(ops.where, (sign < 0, math.nan, size))
-
-
-LINALG: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """inv inv_ex solve solve_ex solve_triangular cholesky cholesky_ex lu lu_factor
-    lu_factor_ex lu_solve qr eigh eigvalsh svd svdvals slogdet""".split()
-}
-FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """triangular_solve cholesky_solve cholesky_inverse lu_unpack geqrf slogdet
-        logdet""".split()
-    },
+LINALG: dict[str, Callable] = by_name(
+    cholesky, cholesky_ex, lu, lu_factor, lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+)  # fmt: skip
+METHODS: dict[str, Callable] = {
+    **by_name(cholesky_inverse, geqrf),
     "lu": old_lu, "lu_solve": old_lu_solve, "qr": old_qr, "svd": old_svd, "cholesky": old_cholesky,
-    "inverse": inv,
 }  # fmt: skip
-METHODS = dict(FUNCTIONS)
-del METHODS["lu_unpack"]
+FUNCTIONS: dict[str, Callable] = {**METHODS, "lu_unpack": lu_unpack}

@@ -12,16 +12,19 @@ from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_view import diagonal, permute, reshape, unsqueeze
+from rushlight.tensors.functions_slices import diagonal
+from rushlight.tensors.functions_view import permute, reshape, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
-from rushlight.tensors.tensor import Tensor, _cpp_name
+from rushlight.tensors.tables import by_name
+from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:
     if a._dtype is not b._dtype:
         raise RuntimeError(
             "expected m1 and m2 to have the same dtype, but got: "
-            f"{_cpp_name(a._dtype)} != {_cpp_name(b._dtype)}"
+            f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
         )
 
 
@@ -352,10 +355,12 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """matmul mm bmm mv dot vdot inner outer addmm addmv addr baddbmm addbmm tensordot
-    trace kron cdist einsum chain_matmul inverse det matrix_power""".split()
-}
+    **by_name(
+        matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
+        trace, kron, cdist, einsum, chain_matmul, inverse, det, matrix_power,
+    ),
+    "vdot": dot,
+}  # fmt: skip
 FUNCTIONS.update(ger=outer, cross=cross)
 
 

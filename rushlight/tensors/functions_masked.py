@@ -18,6 +18,7 @@ from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functions_view import expand, reshape
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -235,8 +236,7 @@ def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
     return _filled(x, mask, 0) / size
 
 
-MASKED: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """sum prod amax amin argmax argmin cumsum cumprod mean var std logsumexp logaddexp
-    median norm softmax log_softmax softmin normalize""".split()
-}
+MASKED: dict[str, Callable] = by_name(
+    sum, prod, amax, amin, argmax, argmin, cumsum, cumprod, mean, var, std, logsumexp, logaddexp,
+    median, norm, softmax, log_softmax, softmin, normalize,
+)  # fmt: skip

@@ -10,9 +10,10 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, bool_
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import CATEGORY, apply, result_type
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -213,11 +214,10 @@ ALIASES = {
     "arccosh": "acosh", "arcsinh": "asinh", "arctanh": "atanh", "clip": "clamp", "fix": "trunc",
     "special_expit": "sigmoid",
 }  # fmt: skip
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """add sub mul div rsub pow float_power clamp clamp_min clamp_max where round
-    nan_to_num lerp addcmul addcdiv logit""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    add, sub, mul, div, rsub, pow, float_power, clamp, clamp_min, clamp_max, where, round,
+    nan_to_num, lerp, addcmul, addcdiv, logit,
+)  # fmt: skip
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
 
 

@@ -13,21 +13,14 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
 )
-from rushlight.tensors.functions_factor import (
-    Lstsq,
-    _need_matrix,
-    _need_square,
-    eigvalsh,
-    is_vector_rhs,
-    svdvals,
-)
+from rushlight.tensors.functions_factor import Lstsq, eigvalsh, svdvals
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import _finish
@@ -35,10 +28,14 @@ from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_shape import stack, tril
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_solve import (
+    LINALG as SOLVE_LINALG,
+)
+from rushlight.tensors.functions_solve import _need_matrix, _need_square, is_vector_rhs
 from rushlight.tensors.functions_view import (
     matrix_transpose,
     movedim,
-    narrow,
     permute,
     reshape,
     squeeze,
@@ -46,6 +43,7 @@ from rushlight.tensors.functions_view import (
 )
 from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.interop import look
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 
@@ -367,12 +365,11 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **FACTOR_LINALG,
-    **{
-        name: globals()[name]
-        for name in """matrix_norm norm cond matrix_rank pinv lstsq multi_dot tensorinv tensorsolve
-        vander vecdot matrix_exp householder_product""".split()
-    },
+    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
+    **by_name(
+        matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
+        vander, vecdot, matrix_exp, householder_product,
+    ),
 }  # fmt: skip
 
 

@@ -9,14 +9,17 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64, uint8
-from rushlight.ir.opdef import OpDef, wrap_dim
+from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import kthvalue, sort
-from rushlight.tensors.functions_view import flatten, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import NAMES, check_inplace, store
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Max = result_class("max", ("values", "indices"))
@@ -377,12 +380,12 @@ def equal(input: Tensor, other: Tensor) -> bool:
     return bool(all(apply(ops.eq, (input, other))).item())
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """sum nansum nanmean mean prod amax amin aminmax any all argmax argmin max min
-    median mode var std var_mean std_mean logsumexp count_nonzero norm dist cumsum cumprod
-    logcumsumexp cummax cummin diff quantile softmax log_softmax allclose isclose equal""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
+    median, mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, norm, dist, cumsum,
+    cumprod, logcumsumexp, cummax, cummin, diff, quantile, softmax, log_softmax, allclose, isclose,
+    equal,
+)  # fmt: skip
 METHODS = dict(FUNCTIONS)
 
 

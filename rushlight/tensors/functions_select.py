@@ -12,15 +12,18 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, tensor_of
-from rushlight.tensors.functions_view import expand, narrow, reshape, squeeze, unsqueeze
+from rushlight.tensors.creation import arange
+from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
 from rushlight.tensors.indexing import check_index, getitem, put
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 Sort = result_class("sort", ("values", "indices"))
@@ -369,14 +372,13 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 _IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
 FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in """nonzero argwhere masked_select gather scatter scatter_add scatter_reduce
-        index_select take take_along_dim masked_fill masked_scatter sort argsort msort topk
-        kthvalue unique unique_consecutive repeat_interleave bincount histc""".split()
-    },
+    **by_name(
+        nonzero, argwhere, masked_select, gather, scatter, scatter_add, scatter_reduce,
+        index_select, take, take_along_dim, masked_fill, masked_scatter, sort, argsort, msort,
+        topk, kthvalue, unique, unique_consecutive, repeat_interleave, bincount, histc,
+    ),
     **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
-}
+}  # fmt: skip
 METHODS: dict[str, Callable] = {
     **FUNCTIONS,
     **{function.__name__: function for function in _IN_PLACE},

@@ -8,23 +8,17 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
 from rushlight.tensors.apply import apply, result_type
 from rushlight.tensors.creation import arange, zeros
 from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_view import (
-    diagonal,
-    expand,
-    narrow,
-    permute,
-    reshape,
-    transpose,
-    unsqueeze,
-)  # fmt: skip
+from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.size import Size, parse_size
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view
 
 
@@ -353,13 +347,12 @@ def numel(input: Tensor) -> int:
     return math.prod(input._shape)
 
 
-FUNCTIONS: dict[str, Callable] = {
-    name: globals()[name]
-    for name in """cat stack hstack vstack dstack column_stack tile flip fliplr flipud roll rot90
-    tril triu tril_indices triu_indices diag diag_embed diagonal_scatter select_scatter
-    slice_scatter broadcast_tensors broadcast_shapes cartesian_prod as_strided block_diag
-    atleast_1d atleast_2d atleast_3d pixel_shuffle numel""".split()
-}
+FUNCTIONS: dict[str, Callable] = by_name(
+    cat, stack, hstack, vstack, dstack, column_stack, tile, flip, fliplr, flipud, roll, rot90,
+    tril, triu, tril_indices, triu_indices, diag, diag_embed, diagonal_scatter, select_scatter,
+    slice_scatter, broadcast_tensors, broadcast_shapes, cartesian_prod, as_strided, block_diag,
+    atleast_1d, atleast_2d, atleast_3d, pixel_shuffle, numel,
+)  # fmt: skip
 FUNCTIONS.update(concat=cat, concatenate=cat, row_stack=vstack)
 METHODS: dict[str, Callable] = {
     **{

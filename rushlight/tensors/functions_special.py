@@ -15,11 +15,12 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.dtypes import float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
-from rushlight.tensors.creation import tensor_of
+from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish, _or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Frexp = result_class("frexp", ("mantissa", "exponent"))
@@ -305,19 +306,15 @@ POLYNOMIALS = {
 
 SPECIAL: dict[str, Callable] = {
     **PLAIN, **POLYNOMIALS,
-    **{
-        name: globals()[name]
-        for name in """modified_bessel_k0 modified_bessel_k1 spherical_bessel_j0 entr ndtr log_ndtr
-        ndtri expit sinc zeta polygamma multigammaln gammaln gammainc gammaincc xlog1py""".split()
-    },
+    **by_name(
+        modified_bessel_k0, modified_bessel_k1, spherical_bessel_j0, entr, ndtr, log_ndtr, ndtri,
+        expit, sinc, zeta, polygamma, multigammaln, gammaln, gammainc, gammaincc, xlog1py,
+    ),
     "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {
-    **{
-        name: globals()[name]
-        for name in "polygamma fmax fmin ldexp frexp".split()
-    },
+    **by_name(polygamma, fmax, fmin, ldexp, frexp),
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
     **{f"special_{name}": function for name, function in SPECIAL.items()},
 }  # fmt: skip

@@ -1,19 +1,21 @@
-"""Functions whose result shares memory with their input: view, permute, slice, expand, ...
+"""Views of all elements: view, permute, expand, squeeze, flatten, ...
 
 Each makes the view's steps (movement records), and the size, stride and offset that PyTorch shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType
-from rushlight.ir.opdef import wrap_dim
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.size import Size, infer_size, parse_size, row_major, view_strides
+from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
+from rushlight.tensors.type_names import expand_name
 
 
 def reshape_step(shape: tuple) -> tuple:
@@ -179,7 +181,7 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     lead = len(wanted) - len(shape)
     if lead < 0:
         raise RuntimeError(
-            f"expand({NAMES.get(input._dtype.name)}Type{list(shape)}, size={wanted}): the number "
+            f"expand({expand_name(input._dtype)}{{{list(shape)}}}, size={wanted}): the number "
             f"of sizes provided ({len(wanted)}) must be greater or equal to the number of "
             f"dimensions in the tensor ({len(shape)})"
         )
@@ -211,159 +213,12 @@ def expand(input: Tensor, *sizes: Any, implicit: bool = False) -> Tensor:
     return make_view(input, steps, target, tuple(moved), input.storage_offset(), "ExpandBackward0")
 
 
-NAMES = {"float32": "torch.FloatTensor{}"}
-
-
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     return expand(input, other._shape)
 
 
 def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
     return expand(input, size)
-
-
-def sliced(input: Tensor, start: tuple, length: tuple, step: tuple, label: str) -> Tensor:
-    """A region along every dimension."""
-    strides = input.stride()
-    offset = input.storage_offset() + sum(s * st for s, st in zip(start, strides, strict=True))
-    moved = tuple([a * b for a, b in zip(strides, step, strict=True)])
-    whole = length == input._shape
-    if 0 in length:  # nothing is read: the start is only what PyTorch shows as offset
-        start = (0,) * len(start)
-    steps = () if whole else ((ops.slice_, (start, length, step), length, None),)
-    return make_view(input, steps, length, moved, offset, label)
-
-
-def _along(ndim: int, dim: int, value: int, other: Any) -> tuple:
-    return tuple([value if i == dim else (other[i] if isinstance(other, tuple) else other)
-                  for i in range(ndim)])  # fmt: skip
-
-
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
-    if input.dim() == 0:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    dim = wrap_dim(dim, input.dim())
-    start, size = int(start), input._shape[dim]
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if not -size <= start <= size:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-size}, {size}], but got "
-            f"{start})"
-        )
-    start = start + size if start < 0 else start
-    if start + length > size:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
-    ndim = input.dim()
-    return sliced(
-        input, _along(ndim, dim, start, 0), _along(ndim, dim, length, input._shape), (1,) * ndim,
-        "SliceBackward0",
-    )  # fmt: skip
-
-
-def select(input: Tensor, dim: int, index: int) -> Tensor:
-    if input.dim() == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim, size = wrap_dim(dim, input.dim()), input._shape[wrap_dim(dim, input.dim())]
-    if not -size <= index < size:
-        raise IndexError(
-            f"select(): index {index} out of range for tensor of size {list(input._shape)} at "
-            f"dimension {dim}"
-        )
-    return select_at(input, dim, index + size if index < 0 else index)
-
-
-def select_at(input: Tensor, dim: int, index: int) -> Tensor:
-    """One index of a dimension, already checked."""
-    ndim, shape, strides = input.dim(), input._shape, input.stride()
-    length = _along(ndim, dim, 1, shape)
-    kept = (*shape[:dim], *shape[dim + 1 :])
-    steps: tuple = ()
-    if length != shape:
-        start = _along(ndim, dim, index, 0)
-        steps = ((ops.slice_, (start, length, (1,) * ndim), length, None),)
-    steps = (*steps, reshape_step(kept))
-    return make_view(
-        input, steps, kept, (*strides[:dim], *strides[dim + 1 :]),
-        input.storage_offset() + index * strides[dim], "SelectBackward0",
-    )  # fmt: skip
-
-
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    if input.dim() == 0:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
-    dim = wrap_dim(dim, input.dim())
-    return tuple(select_at(input, dim, i) for i in range(input._shape[dim]))
-
-
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    dim = wrap_dim(dim, tensor.dim())
-    if tensor.dim() == 0:
-        raise RuntimeError("split expects at least a 1-dimensional tensor")
-    size = tensor._shape[dim]
-    if isinstance(split_size_or_sections, int):
-        each = split_size_or_sections
-        if each < 0:
-            raise RuntimeError(
-                f"split expects split_size be non-negative, but got split_size={each}"
-            )
-        if each == 0 and size != 0:
-            raise RuntimeError(
-                f"split_size can only be 0 if dimension size is 0, but got dimension size of {size}"
-            )
-        count = max((size + each - 1) // each, 1) if each else 1
-        sections = [min(each, size - i * each) for i in range(count)] if each else [size]
-    else:
-        sections = [int(s) for s in split_size_or_sections]
-        if sum(sections) != size:
-            raise RuntimeError(
-                f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's "
-                f"size at dimension {dim}), but got split_sizes={sections}"
-            )
-    return _sections(tensor, sections, dim, "SplitBackward0")
-
-
-def _sections(tensor: Tensor, sections: Sequence[int], dim: int, label: str) -> tuple[Tensor, ...]:
-    parts, start, ndim = [], 0, tensor.dim()
-    for length in sections:
-        parts.append(sliced(
-            tensor, _along(ndim, dim, start, 0), _along(ndim, dim, length, tensor._shape),
-            (1,) * ndim, label,
-        ))  # fmt: skip
-        start += length
-    return tuple(parts)
-
-
-def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) -> tuple:
-    return split(input, list(split_sizes), dim)
-
-
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    if input.dim() == 0:
-        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
-    dim = wrap_dim(dim, input.dim())
-    size = input._shape[dim]
-    each = (size + chunks - 1) // chunks
-    if each == 0:
-        return _sections(input, [0] * chunks, dim, "SplitBackward0")
-    return split(input, each, dim)
-
-
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    dim = wrap_dim(dim, input.dim())
-    size = input._shape[dim]
-    if isinstance(indices_or_sections, Tensor):
-        indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, int):
-        n = indices_or_sections
-        sections = [size // n + (1 if i < size % n else 0) for i in range(n)]
-    else:
-        marks = [slice(0, m).indices(size)[1] for m in indices_or_sections]
-        edges = [0, *marks, size]
-        sections = [max(b - a, 0) for a, b in zip(edges, edges[1:], strict=False)]
-    return _sections(input, sections, dim, "SliceBackward0")
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
@@ -397,53 +252,6 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(input, (-1,))
 
 
-def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Tensor.unfold: windows of `size` elements every `step`."""
-    dim = wrap_dim(dimension, input.dim())
-    if not input.dim():
-        return squeeze(unfold(unsqueeze(input, 0), 0, size, step), 0)
-    length, stride = input._shape[dim], input.stride(dim)
-    if size > length:
-        raise RuntimeError(
-            f"maximum size for tensor at dimension {dim} is {length} but size is {size}"
-        )
-    if step <= 0:
-        raise RuntimeError(f"step is {step} but must be > 0")
-    shape = (*input._shape[:dim], (length - size) // step + 1, *input._shape[dim + 1 :], size)
-    moved = input.stride()
-    moved = (*moved[:dim], stride * step, *moved[dim + 1 :], stride)
-    steps = ((ops.unfold, (dim, size, step, 1), shape, None),)
-    return make_view(input, steps, shape, moved, input.storage_offset(), "UnfoldBackward0")
-
-
-def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal as a view: the flattened matrix, every (columns + 1)-th element."""
-    ndim = input.dim()
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    rest = [d for d in range(ndim) if d not in (a, b)]
-    lead = tuple(input._shape[d] for d in rest)
-    rows, columns = input._shape[a], input._shape[b]
-    count = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
-    first = max(offset, 0) + max(-offset, 0) * columns if count else 0
-    order = (*rest, a, b)
-    moved = (*lead, rows, columns)
-    flat, out = (*lead, rows * columns), (*lead, count)
-    zeros, ones = (0,) * len(lead), (1,) * len(lead)
-    steps = (
-        (ops.permute, (order,), moved, None),
-        reshape_step(flat),
-        (ops.slice_, ((*zeros, first), out, (*ones, columns + 1)), out, None),
-    )
-    st = input.stride()
-    place = input.storage_offset()
-    if count:
-        place += max(offset, 0) * st[b] + max(-offset, 0) * st[a]
-    strides = (*[st[d] for d in rest], st[a] + st[b])
-    return make_view(input, steps, out, strides, place, "DiagonalBackward0")
-
-
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     """The tensor itself when its memory is row-major, otherwise a copy."""
     if input.is_contiguous():
@@ -455,27 +263,13 @@ def size_of(input: Tensor) -> Size:
     return input.shape
 
 
-def default_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    return row_major(shape)
-
-
-def atleast(input: Tensor, ndim: int) -> Tensor:
-    """torch.atleast_1d, 2d and 3d."""
-    while input.dim() < ndim:
-        input = unsqueeze(input, -1 if ndim == 3 and input.dim() == 2 else 0)
-    return input
-
-
-FUNCTIONS = {
-    name: globals()[name]
-    for name in """reshape permute transpose swapaxes swapdims t movedim moveaxis unsqueeze squeeze
-    broadcast_to narrow select unbind split split_with_sizes chunk tensor_split flatten unflatten
-    ravel diagonal""".split()
-}
-METHODS = {
-    **FUNCTIONS,
-    **{
-        name: globals()[name]
-        for name in "view view_as reshape_as expand expand_as unfold contiguous".split()
-    },
-}
+FUNCTIONS: dict[str, Callable] = {
+    **by_name(
+        reshape, permute, transpose, t, movedim, unsqueeze, squeeze, broadcast_to, flatten,
+        unflatten, ravel,
+    ),
+    "swapaxes": transpose, "swapdims": transpose, "moveaxis": movedim,
+}  # fmt: skip
+METHODS: dict[str, Callable] = {
+    **FUNCTIONS, **by_name(view, view_as, reshape_as, expand, expand_as, contiguous),
+}  # fmt: skip

@@ -22,8 +22,10 @@ from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import number_node, tensor_of
-from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step, select_at
+from rushlight.tensors.creation import number_node
+from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_slices import select_at
+from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor

@@ -15,8 +15,10 @@ from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.capture import open_session
+from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import CATEGORY, apply
+from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through
@@ -108,15 +110,25 @@ def check_can_cast(have: Any, want: Any) -> None:
         )
 
 
-def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
+def assign(tensor: Tensor, result: Tensor) -> Tensor:
     """Put `result` (same shape and dtype) into the tensor's storage, with its history."""
-    storage, view, counter = tensor._storage, tensor._view, tensor._counter
+    storage = tensor._storage
     if not tensor.numel():
-        counter.version += 1
+        tensor._counter.version += 1
         return tensor
+    if RISK.waits and storage.foreign is None:
+        before = Before(tensor)
+        _assign(tensor, result)
+        note_change(storage, before.node, before)
+        return tensor
+    return _assign(tensor, result)
+
+
+def _assign(tensor: Tensor, result: Tensor) -> Tensor:
+    storage, view, counter = tensor._storage, tensor._view, tensor._counter
     if view is None:
-        _adopt(tensor, result, counter)
         storage.replace(result._value())
+        _adopt(tensor, result, counter)
         counter.version += 1
         return tensor
     base = view.base
@@ -132,12 +144,12 @@ def assign(tensor: Tensor, result: Tensor, overwritten: bool = False) -> Tensor:
     now = write_through(base, view.own, result)
     if now._grad is not None and now._grad.fn is not None:
         now._grad.fn.label = "torch::autograd::CopySlices"
-    _own_saved(result, counter)
-    _adopt(base, now, counter)
     if base._view is None:
         storage.replace(now._value())
     else:
         storage.replace(write_through(storage.node, base._view.steps, now._value()))
+    _own_saved(result, counter)
+    _adopt(base, now, counter)
     counter.version += 1
     return tensor
 
@@ -180,7 +192,8 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
-    if meta.grad is None:  # type: ignore[union-attr]
+    before = meta.grad  # type: ignore[union-attr]
+    if before is None:
         # A tensor of its own on the same node: the value is shared until one side is written.
         meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]
     elif STATE.grad:
@@ -188,6 +201,8 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     else:
         total = apply(ops.add, (meta.grad, grad))  # type: ignore[union-attr]
         store(meta.grad, total)  # type: ignore[union-attr]
+    if RISK.waits and meta.grad is not before:  # type: ignore[union-attr]
+        note_change(meta.grad._storage, None, GradBefore(variable, before))  # type: ignore[union-attr]
     for hook in list((meta.post_hooks or {}).values()):  # type: ignore[union-attr]
         hook(variable)
 
@@ -205,6 +220,8 @@ def write_out(out: Tensor, result: Tensor) -> Tensor:
     if result._dtype is not out._dtype:
         result = apply(ops.cast, (result, out._dtype))
     if out._shape != result._shape:
+        if RISK.waits:
+            note_change(result._storage, None, OutBefore(out))
         out._storage, out._counter = result._storage, result._counter
         out._shape, out._view, out._node, out._seen = result._shape, None, None, None
         return out

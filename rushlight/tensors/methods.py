@@ -13,17 +13,13 @@ from rushlight.tensors import (
     families,
     functions_complex,
     functions_math,
+    functions_slices,
     functions_view,
     indexing,
     interop,
 )  # fmt: skip
-from rushlight.tensors.creation import (
-    new_empty,
-    new_full,
-    new_ones,
-    new_tensor_method,
-    new_zeros,
-)  # fmt: skip
+from rushlight.tensors.creation import new_empty, new_full, new_ones, new_zeros
+from rushlight.tensors.from_data import new_tensor_method
 from rushlight.tensors.printing import tensor_repr
 from rushlight.tensors.tensor import Tensor
 
@@ -39,7 +35,7 @@ def backward(
 def iterate(self: Tensor) -> Any:
     if not self._shape:
         raise TypeError("iteration over a 0-d tensor")
-    return iter(functions_view.unbind(self, 0))
+    return iter(functions_slices.unbind(self, 0))
 
 
 def text(self: Tensor, *, tensor_contents: str | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# ruff: noqa: F401  (names are collected by `globals()` below)
+import math
 from typing import Any
 
 from rushlight.autograd.mode import (
@@ -45,19 +45,11 @@ from rushlight.tensors import (
 )  # fmt: skip
 from rushlight.tensors.creation import (
     arange,
-    as_tensor,
-    asarray,
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
     default_dtype,
     empty,
     empty_like,
     empty_strided,
     eye,
-    from_dlpack,
-    from_numpy,
-    frombuffer,
     full,
     full_like,
     linspace,
@@ -65,14 +57,19 @@ from rushlight.tensors.creation import (
     meshgrid,
     ones,
     ones_like,
-    preserve_format,
     range_,
     set_default_dtype,
-    strided,
-    tensor,
     zeros,
     zeros_like,
-)  # fmt: skip
+)
+from rushlight.tensors.from_data import (
+    as_tensor,
+    asarray,
+    from_dlpack,
+    from_numpy,
+    frombuffer,
+    tensor,
+)
 from rushlight.tensors.functions_math import can_cast, cast_result_type
 from rushlight.tensors.generator import (
     Generator,
@@ -84,9 +81,18 @@ from rushlight.tensors.generator import (
     set_rng_state,
 )  # fmt: skip
 from rushlight.tensors.info import finfo, iinfo
+from rushlight.tensors.layouts import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    strided,
+)
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.type_names import TYPE_NAMES
 
 
 def _names_of_types() -> dict[str, Any]:
@@ -101,7 +107,7 @@ def _names_of_types() -> dict[str, Any]:
         build.__name__ = name
         return build
 
-    return {name: constructor(name, dtype) for name, dtype in convert.TYPE_NAMES.items()}
+    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -172,7 +178,7 @@ def get_default_device() -> Any:
 
 def set_default_tensor_type(t: Any) -> None:
     name = t.rpartition(".")[2] if isinstance(t, str) else t.__name__
-    set_default_dtype(convert.TYPE_NAMES[name])
+    set_default_dtype(TYPE_NAMES[name])
 
 
 def get_default_dtype() -> DType:
@@ -186,27 +192,35 @@ TABLE.update(
 )
 TABLE.update(_names_of_types())
 TABLE.update(autocast.FUNCTIONS)
+TABLE.update(by_name(
+    is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
+    use_deterministic_algorithms, are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled, set_float32_matmul_precision,
+    get_float32_matmul_precision, set_default_device, get_default_device, set_default_tensor_type,
+    get_default_dtype, set_default_dtype, arange, as_tensor, asarray, empty, empty_strided, eye,
+    frombuffer, from_dlpack, from_numpy, full, full_like, linspace, logspace, meshgrid, ones,
+    ones_like, tensor, zeros, zeros_like, Generator, get_rng_state, initial_seed, manual_seed, seed,
+    set_rng_state, finfo, iinfo, set_printoptions, Size, Tensor, enable_grad, inference_mode,
+    is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, device, promote_types,
+    can_cast, flush,
+))  # fmt: skip
+TABLE.update({dtype.name: dtype for dtype in (
+    bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    complex32, complex64, complex128,
+)})  # fmt: skip
+TABLE.update(by_name(
+    functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
+    functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
+    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.cosine_similarity, functional_act.pairwise_distance,
+))  # fmt: skip
 TABLE.update(
-    {name: globals()[name] for name in """is_tensor is_floating_point is_complex is_nonzero
-    is_storage clone detach use_deterministic_algorithms are_deterministic_algorithms_enabled
-    is_deterministic_algorithms_warn_only_enabled set_float32_matmul_precision
-    get_float32_matmul_precision set_default_device get_default_device set_default_tensor_type
-    get_default_dtype set_default_dtype arange as_tensor asarray empty empty_like empty_strided eye
-    frombuffer from_dlpack from_numpy full full_like linspace logspace meshgrid ones ones_like
-    tensor zeros zeros_like Generator default_generator get_rng_state initial_seed manual_seed seed
-    set_rng_state finfo iinfo set_printoptions Size Tensor strided channels_last channels_last_3d
-    contiguous_format preserve_format enable_grad inference_mode is_grad_enabled
-    is_inference_mode_enabled no_grad set_grad_enabled device promote_types can_cast flush bfloat16
-    float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 complex32 complex64
-    complex128""".split()}
-)  # fmt: skip
-TABLE.update(
-    {name: getattr(functional_act, name) for name in
-     "relu selu celu prelu layer_norm rms_norm group_norm batch_norm dropout embedding "
-     "cosine_similarity pairwise_distance".split()},
+    empty_like=empty_like, default_generator=default_generator, strided=strided,
+    channels_last=channels_last, channels_last_3d=channels_last_3d,
+    contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
     double=float64, half=float16, cfloat=complex64,
     cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=3.141592653589793, e=2.718281828459045, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip

@@ -14,6 +14,7 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -280,13 +281,11 @@ def random_(self: Tensor, from_: int = 0, to: int | None = None, *, generator: A
     return _store(self, int_node(low, to, self._shape, generator))
 
 
-METHODS = {
-    name: globals()[name]
-    for name in """uniform_ normal_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ random_
-    bernoulli multinomial""".split()
-}
-FUNCTIONS = {
-    name: globals()[name]
-    for name in """rand randn randint rand_like randn_like randint_like randperm bernoulli
-    multinomial normal""".split()
-}
+METHODS = by_name(
+    uniform_, normal_, bernoulli_, exponential_, geometric_, log_normal_, cauchy_, random_,
+    bernoulli, multinomial,
+)  # fmt: skip
+FUNCTIONS = by_name(
+    rand, randn, randint, rand_like, randn_like, randint_like, randperm, bernoulli, multinomial,
+    normal,
+)  # fmt: skip

@@ -18,6 +18,7 @@ import numpy as np
 from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
+from rushlight.engine.failures import RunFailed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import flush, launch
@@ -163,7 +164,12 @@ class Replay:
         buffer = None
         with Uninterrupted(bool(self.donated)):
             results = self.room.take(buffers)
-            launch(self.program, self.values, self.layout, buffers, results, numbers)
+            try:
+                launch(self.program, self.values, self.layout, buffers, results, numbers)
+            except RunFailed as failed:
+                for generator, used, _ in self.draws:
+                    generator.draw(-used)
+                raise failed.error from None
             return self._place(results, storages, nodes, tensors)
 
     def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:

@@ -15,6 +15,7 @@ from typing import Any
 from rushlight.base.pytree import flatten
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
+from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.realize import (
@@ -25,6 +26,7 @@ from rushlight.engine.realize import (
 )
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.undo import settle as settle_changes
 from rushlight.ir.node import Node
 from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
 from rushlight.tensors.storage import Storage
@@ -105,11 +107,17 @@ class Builder:
         draws, tracked = self._numbers(recording)
         program, values = realize.PROGRAMS.find(recording, donated, site_text)
         with Uninterrupted(bool(donated)):
-            buffers = run_program(
-                program, values, [node.buffer for node in recording.inputs], recording.numbers
-            )
+            try:
+                buffers = run_program(
+                    program, values, [node.buffer for node in recording.inputs], recording.numbers
+                )
+            except RunFailed as failed:
+                mark_failed(recording, failed)
+                raise_failed(recording.roots)
+                raise failed.error from None
             for node, buffer in zip(recording.roots, buffers, strict=True):
                 node.become_leaf(buffer)
+        settle_changes(any_failed())
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
             self.session.tracked, self.session.predicates,

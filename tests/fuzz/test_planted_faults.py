@@ -28,7 +28,7 @@ from rushlight.compiler import pipeline, plan
 from rushlight.compiler.fuse import group
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile import build, build_rows, kernel
+from rushlight.compiler.tile import build_map, build_rows, kernel
 from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
 from rushlight.engine.programs import make_template
 from rushlight.engine.realize import run_program
@@ -121,7 +121,7 @@ def take_memory_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def update_what_is_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(build, "_updatable", lambda group, context: context.donatable(group))
+    patch.setattr(build_map, "_reads_only", lambda builder, base, value, place: True)
 
 
 def fuse_what_reads_elsewhere(patch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from rushlight.compiler.target import HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.engine.programs import _layout, _symbolic_graph, make_template
 from rushlight.engine.signature import offset_positions, record
-from rushlight.ir.symint import evaluate
+from rushlight.ir.symint_walk import evaluate
 
 
 @dataclass

@@ -16,7 +16,8 @@ from _vjp import vjp
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, buffer_node, make_node, topological
 from rushlight.ir.opdef import NotDifferentiable, all_ops
-from rushlight.ir.symint import Expr, Var, evaluate
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_walk import evaluate
 from rushlight.ops.samples import Sample
 
 # Settings that depend on the sizes as numbers (a slice's end, a factor of a size).

@@ -22,7 +22,7 @@ def to_real(array):
 
 
 def normalized(text):
-    """Leave out where a class lives: `rushlight.nn.linear.Linear` is `torch.nn...linear.Linear`."""
+    """Leave out where a class lives: `rushlight.nn...linear.Linear` is `torch.nn...Linear`."""
     return re.sub(r"\b(?:torch|rushlight)(?:\.\w+)*\.(\w+)", r"\1", str(text)).replace("  ", " ")
 
 

@@ -14,7 +14,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.target import BufferSpec, Caps, HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.verify import verify_program
-from rushlight.ir.symint import Expr, evaluate
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ def _run_host(call: HostCall, arrays: Sequence[np.ndarray], env: Mapping[str, in
         extents = tuple(evaluate(size, env) for size in shape)
         shaped.append(arrays[place][: int(np.prod(extents))].reshape(extents))
     count = len(call.inputs)
-    call.fn(shaped[:count], shaped[count:])
+    call.run(shaped[:count], shaped[count:])
 
 
 def view(address: int, spec: BufferSpec, env: Mapping[str, int]) -> np.ndarray:

@@ -18,9 +18,9 @@ from rushlight.backends.interp.fma import fma
 from rushlight.backends.interp.memory import Memory
 from rushlight.backends.interp.points import Points, index_value, root_points
 from rushlight.compiler.tile import ir
-from rushlight.ir import symint
 from rushlight.ir.scalar import E, index_values
 from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import variables
 
 BLOCK = 1 << 20
 
@@ -286,7 +286,7 @@ class _Run:
         inside = index_values(at)
         if inside:
             self.values([v for v in inside if v not in known], points, known)
-            names = symint.variables(at).items()
+            names = variables(at).items()
             held = {n: known[v.payload].astype(np.int64) for n, v in names if v.kind == "value"}
             env = {**env, **held}
         value = np.asarray(index_value(at, env), np.int64)

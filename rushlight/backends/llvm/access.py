@@ -9,7 +9,8 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.casts import cast_bytes
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E, children, topological
-from rushlight.ir.symint import Expr, OpAtom, variables
+from rushlight.ir.symint import Expr, OpAtom
+from rushlight.ir.symint_walk import variables
 
 OTHER = None  # a stride that is neither 0 nor a constant 1
 Index = int | Expr

@@ -33,7 +33,8 @@ from rushlight.compiler.tile.ir import (
     Statement,
 )
 from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr, ceildiv, evaluate, minimum, product, upper, variables
+from rushlight.ir.symint import Expr, ceildiv, minimum, product, upper
+from rushlight.ir.symint_walk import evaluate, variables
 
 Index = int | Expr
 ALIGN = 64

@@ -22,9 +22,11 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.batch import fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
+from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
@@ -36,13 +38,15 @@ from rushlight.backends.llvm.schedule import (
 )
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
-from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_store, emit_value
 from rushlight.compiler.target import Caps
-from rushlight.compiler.tile.ir import DotGrid, Program
+from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
 from rushlight.ir.scalar import acc, cast
-from rushlight.ir.symint import ceildiv, maximum, product
+from rushlight.ir.symint import Expr, ceildiv, maximum, product
+from rushlight.ir.symint_walk import variables
 
 ALIGN = 64
+CACHE_LINE = 64
 FEW_ROWS = 4
 
 
@@ -197,6 +201,7 @@ class DotEmitter:
             c_block = self._bytes(builder, local, self.layout.c)
             at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
             tile = self._elements(builder, c_block, at)
+        self._prefetch(builder, block, m, n)
         args = [a_panel, b_panel, i64(s.columns), block.kc, tile, block.first]
         self._multiply(builder, args, builder.sub(block.m_here, m))
         if block.last is None:
@@ -204,6 +209,22 @@ class DotEmitter:
             return
         with builder.if_then(block.last):
             self._epilogue(builder, block, tile, m, n)
+
+    def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
+        """Ask for what the epilogue will read per output: it comes while the sums are made."""
+        ctx, grid, s = self.ctx, self.grid, self.schedule
+        reads = _tile_reads(grid)
+        if not reads:
+            return
+        rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
+        m0, n0 = builder.add(block.m0, m), builder.add(block.n0, n)
+        with ctx.for_range(builder, i64(0), rows) as row:
+            env = {**block.env, grid.m.name: builder.add(m0, row), grid.n.name: n0}
+            emitter = ValueEmitter(ctx, builder, env, Lanes(), {})
+            for buffer, at in reads:
+                first = emitter.pointer(buffer, at)
+                for offset in range(0, s.columns * buffer.dtype.itemsize, CACHE_LINE):
+                    prefetch(builder, self._bytes(builder, first, offset))
 
     def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
         if self.few is None:
@@ -249,3 +270,16 @@ class DotEmitter:
 
     def _bytes(self, builder: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
         return builder.gep(base, [i64(offset)], source_etype=ir.IntType(8))
+
+
+def _tile_reads(grid: DotGrid) -> list[tuple[Buffer, Expr]]:
+    """What the epilogue reads once per output, side by side along n: (buffer, index)."""
+    names = free_names([store.value for store in grid.stores])
+    loads = [node.meta for node in names if node.op == "load" and not node.args]
+    return [
+        (buffer, at)
+        for buffer, at in dict.fromkeys(loads)
+        if stride_along(at, grid.n.name, names) == 1
+        and stride_along(at, grid.m.name, names) != 0
+        and all(var.kind != "value" for var in variables(at).values())
+    ]

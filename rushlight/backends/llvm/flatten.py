@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from rushlight.compiler.tile.ir import Axis, Reduce
 from rushlight.ir.scalar import E, as_index, make, topological
-from rushlight.ir.symint import Expr, OpAtom, floordiv, mod, product, substitute, variables
+from rushlight.ir.symint import Expr, OpAtom, floordiv, mod, product
+from rushlight.ir.symint_walk import substitute, variables
 
 Index = int | Expr
 

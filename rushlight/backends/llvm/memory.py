@@ -17,6 +17,13 @@ def any_lane(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
     return b.icmp_unsigned("!=", b.bitcast(flags, bits), ir.Constant(bits, 0))
 
 
+def from_memory(b: ir.IRBuilder, loaded: ir.Value, dtype: DType) -> ir.Value:
+    """A value as it is computed with: a bool is a byte in memory and a bit here."""
+    if dtype.kind != "bool":
+        return loaded
+    return b.icmp_unsigned("!=", loaded, constant(loaded.type, 0))
+
+
 def load_vector(
     b: ir.IRBuilder,
     place: ir.Value,
@@ -32,9 +39,7 @@ def load_vector(
         name = f"llvm.masked.load.{suffix(kind)}.p0"
         args = [place, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
         loaded = intrinsic(b, name, kind, args)
-    if dtype.kind == "bool":
-        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
-    return loaded
+    return from_memory(b, loaded, dtype)
 
 
 def gather(
@@ -51,9 +56,13 @@ def gather(
         mask = constant(ir.VectorType(I1, kind.count), 1)
     args = [places, ir.Constant(I32, dtype.itemsize), mask, _other(b, kind, dtype, other)]
     loaded = intrinsic(b, name, kind, args)
-    if dtype.kind == "bool":
-        return b.icmp_unsigned("!=", loaded, constant(kind, 0))
-    return loaded
+    return from_memory(b, loaded, dtype)
+
+
+def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
+    """Ask for the cache line of an address; any address may be asked for."""
+    read, soon, data = (ir.Constant(I32, number) for number in (0, 3, 1))
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, read, soon, data])
 
 
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:

@@ -13,6 +13,7 @@ import llvmlite.ir as ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
+from rushlight.ir.scalar import E
 
 I32, I64 = ir.IntType(32), ir.IntType(64)
 F32, F64 = ir.FloatType(), ir.DoubleType()
@@ -236,3 +237,24 @@ OPS: dict[str, Callable[[Op], ir.Value]] = {
     "shr": shift_right,
     "select": select,
 }
+
+
+def constant_payload(node: E) -> Any:
+    value = node.meta[0]
+    if node.dtype.is_floating_point and node.dtype.itemsize == 2:
+        return int(node.dtype.np.type(value).view("uint16"))
+    return int(value) if node.dtype.is_integral else value
+
+
+def vector_index_op(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Index arithmetic on vectors of i64."""
+    zero = constant(x.type, 0)
+    if name in ("add", "mul"):
+        return getattr(b, name)(x, y, flags=("nsw",))
+    if name in ("min", "max"):
+        return b.select(b.icmp_signed("<" if name == "min" else ">", x, y), x, y)
+    remainder = b.srem(x, y)
+    below = b.icmp_signed("<", remainder, zero)
+    if name == "mod":
+        return b.select(below, b.add(remainder, y), remainder)
+    return b.sub(b.sdiv(x, y), b.zext(below, x.type))

@@ -28,7 +28,8 @@ from rushlight.backends.llvm.scalars import ScalarSlots
 from rushlight.backends.llvm.sizes import compile_ints
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
 from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
-from rushlight.ir.symint import Expr, Var, mul, substitute
+from rushlight.ir.symint import Expr, Var, mul
+from rushlight.ir.symint_walk import substitute
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
@@ -277,7 +278,7 @@ def _run_host(
         view = from_address(int(addresses[number]), nbytes, plan, readonly=is_input)
         arrays.append(view.view(dtype, dims))
     split = len(call.inputs)
-    call.fn(arrays[:split], arrays[split:])
+    call.run(arrays[:split], arrays[split:])
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

@@ -16,7 +16,8 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import KEY_BLOCK, QUERY_GROUP, AttentionGrid, Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv, evaluate, variables
+from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint_walk import evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10

@@ -18,7 +18,8 @@ from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
 from rushlight.backends.llvm.micro import emit_transpose
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, VarAtom, variables
+from rushlight.ir.symint import Expr, Var, VarAtom
+from rushlight.ir.symint_walk import variables
 
 # Rows that an instance turns: pieces of several lines of every column are read together.
 TURN_ROWS = 64

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import llvmlite.ir as ir
 
+from rushlight.backends.llvm import memory
 from rushlight.backends.llvm.casts import emit_bitcast, emit_cast
 from rushlight.backends.llvm.context import (
     I1,
@@ -27,19 +28,20 @@ from rushlight.backends.llvm.context import (
     memory_type,
     value_type,
 )
-from rushlight.backends.llvm.memory import (
-    any_lane,
-    gather,
-    load_vector,
-    scatter,
-    store_vector,
+from rushlight.backends.llvm.ops import (
+    OPS,
+    Op,
+    constant,
+    constant_payload,
+    splat,
+    vector_index_op,
+    with_lanes,
 )
-from rushlight.backends.llvm.ops import OPS, Op, constant, splat, with_lanes
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, Store
 from rushlight.ir.scalar import E, children
-from rushlight.ir.symint import Expr, OpAtom, VarAtom, variables
-from rushlight.ir.symint import _make as make_polynomial
+from rushlight.ir.symint import Expr, OpAtom, VarAtom, make_polynomial
+from rushlight.ir.symint_walk import variables
 
 Cache = dict[Any, ir.Value]
 
@@ -136,7 +138,7 @@ class ValueEmitter:
 
     def _emit(self, node: E) -> ir.Value:
         if node.op == "const":
-            return ir.Constant(value_type(node.dtype), _constant_payload(node))
+            return ir.Constant(value_type(node.dtype), constant_payload(node))
         if node.op == "param":
             return self.ctx.param(node.meta)
         if node.op == "index":
@@ -195,7 +197,7 @@ class ValueEmitter:
         def emit(b: ir.IRBuilder) -> ir.Value:
             bad = b.icmp_unsigned(">=", wide, limit)
             live = bad if mask is None else b.and_(bad, mask)
-            failed = any_lane(b, live)
+            failed = memory.any_lane(b, live)
             status = b.load(self.ctx.args.status, typ=I64, align=8)
             b.store(b.select(failed, i64(site), status), self.ctx.args.status, align=8)
             return b.select(bad, constant(value.type, 0), value)
@@ -338,9 +340,14 @@ class ValueEmitter:
             key = ("load", buffer, place, mask, other, self.lanes.count)
             inputs = [v for v in (place, mask, other) if v is not None]
             return self.numbered(
-                key, inputs, lambda b: load_vector(b, place, kind, buffer.dtype, mask, other), floor
+                key,
+                inputs,
+                lambda b: memory.load_vector(b, place, kind, buffer.dtype, mask, other),
+                floor,
             )
-        return gather(self.builder, self._pointers(buffer, linear), kind, buffer.dtype, mask, other)
+        return memory.gather(
+            self.builder, self._pointers(buffer, linear), kind, buffer.dtype, mask, other
+        )
 
     def _load_floor(self) -> int:
         return self.ctx.depth if self.ctx.load_depth is None else self.ctx.load_depth
@@ -353,10 +360,11 @@ class ValueEmitter:
 
         def emit(b: ir.IRBuilder) -> ir.Value:
             if mask is None:
-                return _to_value(b, b.load(place, typ=kind, align=buffer.dtype.itemsize), buffer)
+                loaded = b.load(place, typ=kind, align=buffer.dtype.itemsize)
+                return memory.from_memory(b, loaded, buffer.dtype)
             one = ir.VectorType(kind, 1)
             masks, others = (splat(b, v, 1) for v in (mask, other))
-            loaded = load_vector(b, place, one, buffer.dtype, masks, others)
+            loaded = memory.load_vector(b, place, one, buffer.dtype, masks, others)
             return b.extract_element(loaded, ir.Constant(I32, 0))
 
         inputs = [v for v in (place, mask, other) if v is not None]
@@ -383,35 +391,10 @@ class ValueEmitter:
         if self.lanes.count == 1:
             value, mask = (splat(b, v, 1) for v in (value, mask))
         if self.lanes.count == 1 or (linear.stride == 1 and linear.extra is None):
-            store_vector(b, value, self.pointer(store.dest, linear.base), dtype.itemsize, mask)
+            memory.store_vector(
+                b, value, self.pointer(store.dest, linear.base), dtype.itemsize, mask
+            )
             return
         everything = constant(ir.VectorType(I1, self.lanes.count), 1)
         places = self._pointers(store.dest, linear)
-        scatter(b, value, places, dtype.itemsize, everything if mask is None else mask)
-
-
-def _constant_payload(node: E) -> Any:
-    value = node.meta[0]
-    if node.dtype.is_floating_point and node.dtype.itemsize == 2:
-        return int(node.dtype.np.type(value).view("uint16"))
-    return int(value) if node.dtype.is_integral else value
-
-
-def _to_value(b: ir.IRBuilder, loaded: ir.Value, buffer: Any) -> ir.Value:
-    if buffer.dtype.kind != "bool":
-        return loaded
-    return b.icmp_unsigned("!=", loaded, constant(loaded.type, 0))
-
-
-def vector_index_op(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Index arithmetic on vectors of i64."""
-    zero = constant(x.type, 0)
-    if name in ("add", "mul"):
-        return getattr(b, name)(x, y, flags=("nsw",))
-    if name in ("min", "max"):
-        return b.select(b.icmp_signed("<" if name == "min" else ">", x, y), x, y)
-    remainder = b.srem(x, y)
-    below = b.icmp_signed("<", remainder, zero)
-    if name == "mod":
-        return b.select(below, b.add(remainder, y), remainder)
-    return b.sub(b.sdiv(x, y), b.zext(below, x.type))
+        memory.scatter(b, value, places, dtype.itemsize, everything if mask is None else mask)

@@ -13,6 +13,7 @@ kinds  "map"   members of one shape (up to reshape)
        "dot"   a contraction and what is done to each of its elements; "attention" likewise
        "pieces" cat and slice_scatter: one map per piece
        (interleave, two values written side by side, lies where these values do)
+       "check" indices that are checked before an update in place (graph/check_first.py)
        others  one point: "scan", "sort", "scatter", "host"
 """
 
@@ -24,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
-from rushlight.compiler.fuse.materialize import Points, is_in_pieces
+from rushlight.compiler.fuse.materialize import CHECKED, Points, is_in_pieces
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, broadcast
 from rushlight.compiler.tile.coords import reshape_coords
@@ -94,7 +95,9 @@ class Grouping:
         assert node.op is not None
         sources = self._sources(node)
         group = None
-        if node.op.kind == "reduce":
+        if self.points.reasons[node] == CHECKED:
+            group = self._join_checks(node, sources)
+        elif node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
         elif node.op.kind == "attention":
             group = self._join_attention(node)
@@ -173,6 +176,16 @@ class Grouping:
                     self._note(node, group, self._why(group, node, sources), "yes")
                     return group
             self._note(node, group, refusal)
+        return None
+
+    def _join_checks(self, node: Node, sources: list[Node]) -> Group | None:
+        """Indices of one shape are checked by one kernel, which does nothing else."""
+        for group in self.groups:
+            if group.kind == "check" and group.shape == node.shape:
+                refusal = self._refusal(group, node, group.axes, sources)
+                if not refusal:
+                    group.at[node] = group.axes
+                    return group
         return None
 
     def _candidates(self, node: Node, sources: list[Node]) -> list[Group]:
@@ -267,6 +280,8 @@ class Grouping:
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
             kind = "rows" if self._has_enough_rows(shape, rows) else "split"
+        elif self.points.reasons[node] == CHECKED:
+            kind = "check"
         elif is_in_pieces(node):
             kind = "pieces"
         elif _is_map(node):

@@ -8,7 +8,7 @@ kernels would compute it and reading it back is cheaper than computing it again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.compiler.sizes import Hints
@@ -22,6 +22,7 @@ EXPENSIVE = frozenset(
     "atanh erf erfc erfinv lgamma digamma sigmoid pow_ atan2 random_bits div sqrt rsqrt "
     "reciprocal remainder floor_divide fmod gather_nd".split()
 )
+CHECKED = "checked_first"  # an index whose check is a kernel of its own
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
 EXPENSIVE_WEIGHT = 8
@@ -42,10 +43,11 @@ class Points:
         return node in self.reasons
 
 
-def choose_points(roots: Sequence[Node], hints: Hints) -> Points:
-    """Decide for every node below the roots; leaves are never points."""
+def choose_points(roots: Sequence[Node], hints: Hints, checks: Iterable[Node] = ()) -> Points:
+    """Decide for every node below the roots; leaves are never points. `checks`: see check_first."""
     order = topological(list(roots))
     reasons: dict[Node, str] = {root: "output" for root in roots if not root.leaf}
+    reasons |= dict.fromkeys(checks, CHECKED)
     users: dict[Node, set[Node]] = {node: set() for node in order}
     readers: dict[Node, list[Node]] = {node: [] for node in order}
     for node in order:

@@ -50,8 +50,28 @@ def _permute(node: Node) -> Node:
 
 
 def _slice(node: Node) -> Node:
-    whole = node.src[0].shape == node.shape and all(step == 1 for step in node.attr("step"))
-    return node.src[0] if whole and all(s == 0 for s in node.attr("start")) else node
+    source = node.src[0]
+    if source.name == "slice_scatter_" and _same_region(node, source):
+        return source.src[1]
+    whole = source.shape == node.shape and all(step == 1 for step in node.attr("step"))
+    return source if whole and all(s == 0 for s in node.attr("start")) else node
+
+
+def _slice_scatter(node: Node) -> Node:
+    """`x[a:b] += y` writes the region, and then its value into itself once more."""
+    base, update = node.src
+    if update.name == "slice_" and update.src[0] is base and _same_region(node, update):
+        return base
+    if base.name != "slice_scatter_" or not _same_region(node, base):
+        return node
+    # What the base wrote there is not seen any more.
+    assert node.op is not None
+    sources = (base.src[0], update)
+    return make_node(node.op, sources, node.attrs, node.shape, node.dtype)
+
+
+def _same_region(a: Node, b: Node) -> bool:
+    return all(a.attr(name) == b.attr(name) for name in ("start", "length", "step"))
 
 
 def _cast(node: Node) -> Node:
@@ -70,5 +90,6 @@ RULES: dict[str, Callable[[Node], Node]] = {
     "expand": _expand,
     "permute": _permute,
     "slice_": _slice,
+    "slice_scatter_": _slice_scatter,
     "cast": _cast,
 }

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.coords import linear, reshape_coords, strides_of
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
@@ -204,7 +205,7 @@ class Access:
             value = s.cast(self.value(index, at[:rank], mask), int64)
             if mask is not None:
                 value = select(mask, value, s.const(0, int64))
-            if not _provably_inside(value, size):
+            if not _provably_inside(value, size) and not is_in_range(index, size):
                 value = s.check_index(value, size, self._site(node))
                 checked.append(value)
             picked.append(s.as_index(value, 0, size - 1))

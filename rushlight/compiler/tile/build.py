@@ -11,13 +11,15 @@ from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.build_attention import build_attention
 from rushlight.compiler.tile.build_map import build_map, build_pieces
 from rushlight.compiler.tile.build_other import build_dot, build_scan, build_scatter, build_sort
-from rushlight.compiler.tile.build_rows import build_rows, build_split
+from rushlight.compiler.tile.build_rows import build_rows
+from rushlight.compiler.tile.build_split import build_split
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
 from rushlight.compiler.tile.reuse import Form, form_of
 from rushlight.ir.node import Node, topological
 
 _PLAIN: dict[str, Callable[[KernelBuilder], Kernel]] = {
     "map": build_map,
+    "check": build_map,
     "rows": build_rows,
     "split": build_split,
     "dot": build_dot,
@@ -43,7 +45,7 @@ def build_kernel(group: Group, context: BuildContext) -> Kernel:
     outputs = frozenset(m for m in group.members if m in context.outputs)
     builder = KernelBuilder(group, context.points, context.hints, outputs, context.site_of)
     if group.kind == "pieces":
-        return build_pieces(builder, _updatable(group, context))
+        return build_pieces(builder, context.donatable(group))
     if group.kind == "scatter":
         return build_scatter(builder, _updatable(group, context))
     form = form_of(group, outputs, context.points.__contains__)

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from rushlight.compiler.tile.coords import linear, strides_of
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Store
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder, map_grids
+from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.node import Node
+from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr
 
 
@@ -47,11 +49,28 @@ def _piece(
     step: Sequence[int],
 ) -> list[AnyGrid]:
     """node[origin + i*step] = source[i] for all i."""
-    axes = [Axis(f"g{number}d{i}", n) for i, n in enumerate(source.shape)]
-    at = tuple(axis.var for axis in axes)
+    axes, place, value = _piece_parts(builder, number, source, node, origin, step)
+    return _piece_grids(builder, axes, Store(builder.output(node), place, value))
+
+
+def _piece_parts(
+    builder: KernelBuilder,
+    number: int,
+    source: Node,
+    node: Node,
+    origin: Sequence[int | Expr],
+    step: Sequence[int],
+) -> tuple[list[Axis], int | Expr, E]:
+    """(axes, offset in the node, value) of node[origin + i*step] = source[i]."""
+    named = [Axis(f"g{number}d{i}", n) for i, n in enumerate(source.shape)]
+    axes = [axis for axis in named if axis.extent != 1]
+    # No variable for what is always 0: equal places then look equal.
+    at = tuple(0 if axis.extent == 1 else axis.var for axis in named)
     place = [o + i * k for o, i, k in zip(origin, at, step, strict=True)]
-    value = builder.access().value(source, at)
-    store = Store(builder.output(node), linear(place, strides_of(node.shape)), value)
+    return axes, linear(place, strides_of(node.shape)), builder.access().value(source, at)
+
+
+def _piece_grids(builder: KernelBuilder, axes: Sequence[Axis], store: Store) -> list[AnyGrid]:
     grids, _ = map_grids(axes, [store], builder.hints, count=False)
     return list(grids)
 
@@ -69,12 +88,24 @@ def _cat_grids(builder: KernelBuilder, node: Node) -> list[AnyGrid]:
 
 
 def _update_grids(builder: KernelBuilder, node: Node, donatable: frozenset[Node]) -> list[AnyGrid]:
+    """In place where the base may be overwritten and an element reads no other one of it."""
     base, update = node.src
-    grids: list[AnyGrid] = []
-    if base in donatable:
-        builder.output(node, "inout")
-        builder.inplace.append((node, base))
-    else:
-        grids += _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
-    grids += _piece(builder, 1, update, node, node.attr("start"), node.attr("step"))
-    return grids
+    region = (update, node, node.attr("start"), node.attr("step"))
+    axes, place, value = _piece_parts(builder, 1, *region)
+    if base not in donatable or not _reads_only(builder, base, value, place):
+        grids = _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
+        return grids + _piece_grids(builder, axes, Store(builder.output(node), place, value))
+    dest = builder.output(node, "inout")
+    store = Store(dest, place, value)
+    read = builder.buffers.pop(base, None)
+    if read is not None:
+        store = Substitution({}, buffers={read: dest}).store(store)
+    builder.inplace.append((node, base))
+    return _piece_grids(builder, axes, store)
+
+
+def _reads_only(builder: KernelBuilder, base: Node, value: E, place: int | Expr) -> bool:
+    """Is `place` the only offset at which the value reads the base?"""
+    buffer = builder.buffers.get(base)
+    loads = [e.meta for e in topological([value]) if e.op == "load"]
+    return all(at == place for source, at in loads if source is buffer)

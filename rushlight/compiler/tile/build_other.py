@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rushlight.base.dtypes import int64
+from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import _piece
-from rushlight.compiler.tile.build_rows import COLUMNS
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     AnyGrid,
@@ -18,6 +18,7 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.rows import COLUMNS
 from rushlight.compiler.tile.transform import Substitution, coefficient, index_exprs, merge_axes
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
@@ -172,7 +173,8 @@ def _updates(
     row: E | None = None
     for index, size in zip(indices, node.shape, strict=False):
         value = s.cast(access.value(index, at), int64)
-        value = s.check_index(value, size, builder.site_of(node))
+        if not is_in_range(index, size):
+            value = s.check_index(value, size, builder.site_of(node))
         row = value if row is None else row * s.index(size) + value
     assert row is not None
     inner = node.shape[rank:]

@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rushlight.compiler.tile import ir
-from rushlight.ir import scalar, symint
+from rushlight.ir import scalar
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import substitute, variables
 
 Index = int | Expr
 
@@ -54,12 +55,12 @@ def _replace_values(at: Index, memo: Mapping[E, E]) -> Index:
     if not isinstance(at, Expr):
         return at
     changed: dict[str, Index] = {}
-    for name, var in symint.variables(at).items():
+    for name, var in variables(at).items():
         if var.kind == "value":
             old: E = var.payload  # type: ignore[assignment]
             if memo[old] is not old:
                 changed[name] = scalar.as_index(memo[old], var.atom.lo, var.atom.hi)  # type: ignore[arg-type]
-    return symint.substitute(at, changed) if changed else at
+    return substitute(at, changed) if changed else at
 
 
 def map_index(at: Index, fn: Callable[[E], E]) -> Index:
@@ -82,17 +83,17 @@ def substitute_axes(part: Any, mapping: Mapping[str, Index]) -> Any:
     memo: dict[E, E] = {}
 
     def index(at: Index) -> Index:
-        return symint.substitute(map_index(at, expression), mapping)
+        return substitute(map_index(at, expression), mapping)
 
     def node(e: E) -> E:
         if e.op in ("load", "local"):
-            at = symint.substitute(e.meta[1], mapping)
+            at = substitute(e.meta[1], mapping)
             return e if at == e.meta[1] else scalar.make(e.op, e.args, e.dtype, (e.meta[0], at))
         if e.op == "index":
-            at = symint.substitute(e.meta, mapping)
+            at = substitute(e.meta, mapping)
             return scalar.index(at) if isinstance(at, Expr) else scalar.const(at, e.dtype)
         if e.op == "check_index":
-            size = symint.substitute(e.meta[0], mapping)
+            size = substitute(e.meta[0], mapping)
             return scalar.check_index(e.args[0], size, e.meta[1])
         return e
 

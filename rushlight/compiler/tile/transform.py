@@ -29,7 +29,8 @@ from rushlight.compiler.tile.ir import (
 )
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, OpAtom, VarAtom, substitute, variables
+from rushlight.ir.symint import Expr, OpAtom, VarAtom
+from rushlight.ir.symint_walk import substitute, variables
 
 Mapping_ = Mapping[str, "int | Expr"]
 

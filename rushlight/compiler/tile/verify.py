@@ -18,6 +18,7 @@ from rushlight.compiler.tile.verify_expr import Invalid, check_node
 from rushlight.ir import scalar, symint
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import variables
 
 ROLES = ("in", "out", "inout", "scratch")
 
@@ -243,7 +244,7 @@ class _Verifier:
     def index(self, at: int | Expr) -> None:
         if not isinstance(at, Expr):
             return
-        for name, var in symint.variables(at).items():
+        for name, var in variables(at).items():
             if var.kind == "value":
                 self.expr(var.payload)  # type: ignore[arg-type]
             elif name not in self.scope:

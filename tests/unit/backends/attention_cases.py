@@ -22,7 +22,8 @@ from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.node import Node, buffer_node
-from rushlight.ir.symint import Var, evaluate
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_walk import evaluate
 from tests.unit.backends.llvm_run import run
 
 

@@ -17,7 +17,8 @@ from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.dtypes import float32
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program, Store
 from rushlight.ir.scalar import acc, cast, load
-from rushlight.ir.symint import Var, evaluate
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_walk import evaluate
 from tests.unit.backends.llvm_run import run
 
 AVX512 = find_caps("", 2)

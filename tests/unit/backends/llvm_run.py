@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from rushlight.backends.llvm.types import LlvmExecutable
-from rushlight.ir.symint import evaluate
+from rushlight.ir.symint_walk import evaluate
 
 KERNEL = ctypes.CFUNCTYPE(
     None,

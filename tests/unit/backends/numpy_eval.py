@@ -9,7 +9,8 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr, evaluate, variables
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import evaluate, variables
 
 
 def expression(

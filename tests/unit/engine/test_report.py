@@ -167,3 +167,24 @@ def test_level_six_names_every_rewrite_and_where_it_is_defined(capsys, operands)
     rules = {event["rule"] for event in rewrites}
     assert {"softmax", "unroll_reductions"} <= rules
     assert all(".py:" in event["defined"] and event["before"] for event in rewrites)
+
+
+def test_kernels_are_told_in_the_order_in_which_they_run(operands):
+    """A kernel that waits for its reader runs after kernels that were recorded later."""
+    told, planned = [], []
+
+    class Ears(watch.Listener):
+        def run(self, run):
+            told.append(run.info.label)
+
+        def stage(self, stage):
+            if stage.name == "assemble":
+                planned.extend(c.label for region in stage.state.plan.regions for c in region)
+
+    x, w = operands
+    late = w.t().sum(dim=-1).cumsum(0)
+    first = torch.softmax(x @ w, dim=-1)
+    with watch.listening(Ears()):
+        (torch.softmax(first @ w.t(), dim=-1) @ w * late).tolist()
+    assert told == planned
+    assert len(set(told)) > 2

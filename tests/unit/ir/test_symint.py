@@ -14,17 +14,15 @@ from rushlight.ir.symint import (
     Expr,
     Var,
     ceildiv,
-    evaluate,
     floordiv,
     is_less,
     is_nonnegative,
     maximum,
     minimum,
     mod,
-    substitute,
     upper,
-    variables,
 )
+from rushlight.ir.symint_walk import evaluate, substitute, variables
 
 Env = dict[str, int]
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rushlight.backends.llvm.scalars import ScalarSlots, number_bits
 from rushlight.backends.llvm.sizes import compile_ints
 from rushlight.base.dtypes import ALL_DTYPES, bfloat16, bool_, find_dtype, float16, float32
-from rushlight.ir.symint import Var, ceildiv, evaluate, maximum, minimum
+from rushlight.ir.symint import Var, ceildiv, maximum, minimum
+from rushlight.ir.symint_walk import evaluate
 
 SPECIAL = [0.0, -0.0, 1.5, -2.25, 0.1, 1e300, -1e300, 1e-320, float("inf"), float("nan")]
 

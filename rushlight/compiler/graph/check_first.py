@@ -1,0 +1,90 @@
+"""Indices are checked before memory that holds somebody's value is overwritten.
+
+before   %4 = scatter_nd(%1, %2, [%3])                            %1 may be overwritten
+after    %4 = scatter_nd(%1, %2, [gather_nd(iota(n), [%3])])      n = the size of %1
+
+`gather_nd(iota(n), [i])` is `i`, checked. It becomes a kernel of its own, and the plan runs every
+such kernel, and whatever else may fail, before the first update in place: a run that fails then
+leaves memory as it was. Only graphs with such an update are changed. An index that is known only
+after the update stays where it is; `steps.py` lets such an update write to a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rushlight.base.dtypes import int64
+from rushlight.compiler.decisions import SILENT, Trace, defined_at
+from rushlight.compiler.graph.in_range import is_in_range
+from rushlight.ir.node import Node, make_node, topological
+from rushlight.ir.symint import Expr
+from rushlight.ops import gather_nd, iota
+
+FIRST_INDEX = {"gather": 1, "scatter": 2}  # position of the first index among the sources
+
+
+def check_first(
+    roots: Sequence[Node],
+    donated: frozenset[Node],
+    is_update: Callable[[Node], bool],
+    trace: Trace = SILENT,
+) -> tuple[list[Node], dict[Node, Node], dict[Node, Node]]:
+    """The same values; new node -> old node; checked index -> the old node that needs it.
+
+    `is_update(node)`: a kernel of its own that may write into its first source's memory.
+    """
+    order = topological(list(roots)) if donated else []
+    updates = [n for n in order if not n.leaf and n.src and n.src[0] in donated and is_update(n)]
+    if not updates:
+        return list(roots), {}, {}
+    later = set(updates)
+    for node in order:
+        if not later.isdisjoint(node.src):
+            later.add(node)
+    new: dict[Node, Node] = {}
+    checks: dict[Node, Node] = {}
+    for node in order:
+        src = [new[s] for s in node.src]
+        places = _indices(node, later)
+        checked = {i: _checked(src[i], size) for i, size in places.items()}
+        for i, index in checked.items():
+            src[i] = index
+        if tuple(src) == node.src:
+            new[node] = node
+            continue
+        new[node] = make_node(node.op, tuple(src), node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
+        for index in checked.values():
+            checks.setdefault(index, node)
+        if checked:
+            trace.rewrote("check_first", defined_at(check_first), node, new[node])
+    came_from = {again: node for node, again in new.items() if again is not node}
+    return [new[root] for root in roots], came_from, checks
+
+
+def _indices(node: Node, later: set[Node]) -> dict[int, int | Expr]:
+    """Positions of the sources that are indices to be checked now -> the size they must fit."""
+    first = None if node.op is None else FIRST_INDEX.get(node.op.kind)
+    if first is None:
+        return {}
+    sizes = dict(enumerate(node.src[0].shape, first))
+    return {
+        i: sizes[i]
+        for i in range(first, len(node.src))
+        if node.src[i] not in later and not is_in_range(node.src[i], sizes[i])
+    }
+
+
+def _checked(index: Node, size: int | Expr) -> Node:
+    places = make_node(iota, (), (size, int64), (size,), int64)
+    return make_node(gather_nd, (places, index), (), index.shape, int64)
+
+
+def may_fail(node: Node) -> bool:
+    """A run may end at this node: an index is checked there, or the host may refuse."""
+    if node.op is None:
+        return False
+    first = FIRST_INDEX.get(node.op.kind)
+    if first is None:
+        return node.op.kind == "host"
+    pairs = zip(node.src[first:], node.src[0].shape, strict=False)
+    return not all(is_in_range(index, size) for index, size in pairs)

@@ -1,0 +1,134 @@
+"""Columns side by side: which kept dim is blocked, how wide, and how a body becomes a block's.
+
+A reduction over rows reads memory in long runs when its instances are blocks of columns.
+"""
+
+from __future__ import annotations
+
+from rushlight.compiler.tile.access import load_of
+from rushlight.compiler.tile.ir import (
+    Axis,
+    Buffer,
+    Local,
+    ReduceItem,
+    Statement,
+    Store,
+)
+from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
+from rushlight.compiler.tile.rows import (
+    COLUMNS,
+    is_reduce,
+)
+from rushlight.compiler.tile.transform import (
+    Substitution,
+    coefficient,
+    index_exprs,
+)
+from rushlight.ir import scalar as s
+from rushlight.ir.node import Node
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr, product
+
+# Without tiles of whole columns a block may be wide: long runs of memory, but enough instances.
+MAX_COLUMNS = 1024
+MIN_INSTANCES = 4
+
+
+def column_width(builder: KernelBuilder, axis: Axis) -> int:
+    """Columns per instance; never changes bits."""
+    group = builder.group
+    if any(group.at[member] == group.axes for member in group.members):
+        return COLUMNS
+    others = builder.hints(product(group.row_shape)) // max(builder.hints(axis.extent), 1)
+    parts = max(1, MIN_INSTANCES // max(others, 1))
+    share = -(-builder.hints(axis.extent) // (parts * COLUMNS)) * COLUMNS
+    return max(COLUMNS, min(MAX_COLUMNS, share))
+
+
+def split_column(
+    body: list[Statement], axis: Axis, block: Axis, lane: Axis, width: int
+) -> list[Statement]:
+    """d -> cb*width + c in buffers and values, d -> c in tiles (which get `width` columns)."""
+    whole = Substitution({axis.name: block.var * width + lane.var}, {axis.name: (lane,)})
+    tiles: dict[Local, Local] = {}
+
+    class Split(Substitution):
+        def _rebuild(self, node: E) -> E:
+            if node.op == "local":
+                tile, at = node.meta
+                return s.local(narrow(tile), local_only.index(at))
+            return super()._rebuild(node)
+
+        def store(self, store: Store) -> Store:
+            if not isinstance(store.dest, Local):
+                return super().store(store)
+            return Store(narrow(store.dest), local_only.index(store.at), self.expr(store.value))
+
+        def item(self, item: ReduceItem) -> ReduceItem:
+            if not isinstance(item.dest, Local):
+                return super().item(item)
+            return ReduceItem(
+                item.kind, self.expr(item.value), narrow(item.dest), local_only.index(item.at)
+            )
+
+    def narrow(tile: Local) -> Local:
+        if tile not in tiles:
+            shape = tuple(
+                width if n == axis.extent and i == len(tile.shape) - 1 else n
+                for i, n in enumerate(tile.shape)
+            )
+            tiles[tile] = Local(tile.name, tile.dtype, shape)
+        return tiles[tile]
+
+    class LocalOnly(Substitution):
+        def index(self, at: int | Expr) -> int | Expr:
+            return _restride(at, axis, lane, width)
+
+    local_only = LocalOnly({})
+    split = Split(whole.mapping, whole.axes)
+    return [split.statement(statement) for statement in body]
+
+
+def _restride(at: int | Expr, axis: Axis, lane: Axis, width: int) -> int | Expr:
+    """Index of a tile with rows of axis.extent -> the same tile with rows of `width`."""
+    rows = at - axis.var
+    if rows == 0:
+        return lane.var
+    quotient = rows // axis.extent
+    return quotient * width + lane.var
+
+
+def contiguous_column(builder: KernelBuilder) -> int | None:
+    """The kept dim along which loads are contiguous, when the reduced ones are not."""
+    group = builder.group
+    kept = [d for d in group.kept if group.shape[d] != 1]
+    reduced = [d for d in group.reduced if group.shape[d] != 1]
+    if not kept or not reduced:
+        return None
+    roots = []
+    for member in group.members:
+        if is_reduce(member):
+            roots.append(_probe(builder, member.src[0], None))
+        elif group.at[member] == group.axes:
+            parts = member.src if is_interleaved(member) else (member,)
+            roots += [_probe(builder, part, part) for part in parts]
+    row_votes = column_votes = 0
+    for at in index_exprs(roots):
+        row_votes += coefficient(at, f"d{reduced[-1]}") == 1
+        column_votes += coefficient(at, f"d{kept[-1]}") == 1
+    return kept[-1] if column_votes > row_votes else None
+
+
+def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:
+    """The expression of a value; points other than `computed` are read as if from memory."""
+
+    def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
+        if here.leaf == "buffer" or (here in builder.points and here is not computed):
+            return load_of(Buffer("probe", here.dtype, here.numel()), here.shape, at, mask)
+        return None
+
+    trial = KernelBuilder(
+        builder.group, builder.points, builder.hints, builder.outputs, builder.site_of
+    )
+    access = trial.access(leaf)
+    return access.value(node, builder.group.axes)

@@ -1,0 +1,137 @@
+"""nn.functional: resizing an image by size or by scale factor (interpolate, upsample).
+
+One dimension is resized after the other, each composed of gathers, so gradients reach the image.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import int64
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange
+from rushlight.tensors.functional_image import (
+    _times,
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+from rushlight.tensors.functions_view import reshape
+from rushlight.tensors.tensor import Tensor
+
+LINEAR = ("linear", "bilinear", "trilinear")
+MODES = ("nearest", "nearest-exact", *LINEAR, "bicubic", "area")
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """Resize by size or by scale_factor, in the given mode."""
+    spatial = input.dim() - 2
+    if mode not in MODES:
+        raise NotImplementedError(f"interpolate: mode={mode!r} is not supported")
+    if antialias:
+        raise NotImplementedError("interpolate: antialias=True is not supported, only False")
+    sizes, scales = _wanted(input, size, scale_factor, bool(recompute_scale_factor))
+    if mode == "area":
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
+        return pool(input, sizes)
+    if mode == "bicubic" and spatial != 2:
+        raise NotImplementedError(f"Got {spatial + 2}D input, but bicubic mode needs 4D input")
+    resize = _cubic if mode == "bicubic" else _linear if mode in LINEAR else _nearest
+    setting = mode == "nearest-exact" if resize is _nearest else bool(align_corners)
+    for axis in range(spatial):
+        input = resize(input, axis + 2, sizes[axis], scales[axis], setting)
+    return input
+
+
+upsample = interpolate
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode="nearest")."""
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode="bilinear", align_corners=True)."""
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tuple[tuple, tuple]:
+    """The new sizes, and for each the scale to compute places with (None: the sizes' ratio)."""
+    spatial = input.dim() - 2
+    if (size is None) == (scale_factor is None):
+        raise ValueError("only one of size or scale_factor should be defined" if size is not None
+                         else "either size or scale_factor should be defined")  # fmt: skip
+    if size is not None:
+        return _times(size, spatial), (None,) * spatial
+    scales = scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
+    sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
+    return sizes, (None,) * spatial if recompute else tuple(scales)
+
+
+def _places(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
+    """Where each new element lies in the old dimension, as real numbers."""
+    have = input._shape[dim]
+    if corners:
+        return arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
+    ratio = 1.0 / scale if scale else have / size
+    return (arange(size, dtype=input._dtype) + 0.5) * ratio - 0.5
+
+
+def _along(input: Tensor, dim: int, line: Tensor) -> Tensor:
+    return reshape(line, [-1 if d == dim else 1 for d in range(input.dim())])
+
+
+def _nearest(input: Tensor, dim: int, size: int, scale: Any, exact: bool) -> Tensor:
+    have = input._shape[dim]
+    ratio = 1.0 / scale if scale else have / size
+    place = (arange(size, dtype=input._dtype) + (0.5 if exact else 0.0)) * ratio
+    return input.index_select(dim, place.floor().to(int64).clamp(max=have - 1))
+
+
+def _linear(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
+    have = input._shape[dim]
+    place = _places(input, dim, size, scale, corners)
+    if not corners:
+        place = place.clamp(min=0.0)
+    low = place.floor().to(int64).clamp(max=have - 1)
+    high = (low + 1).clamp(max=have - 1)
+    part = _along(input, dim, place - low)
+    below, above = input.index_select(dim, low), input.index_select(dim, high)
+    return below * (1 - part) + above * part
+
+
+def cubic_weights(part: Tensor) -> list[Tensor]:
+    """Keys' cubic with a = -0.75 at distances 1 + t, t, 1 - t, 2 - t."""
+    a = -0.75
+
+    def near(x: Tensor) -> Tensor:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Tensor) -> Tensor:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(part + 1), near(part), near(1 - part), far(2 - part)]
+
+
+def _cubic(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
+    have = input._shape[dim]
+    place = _places(input, dim, size, scale, corners)
+    low = apply(ops.floor, (place,))
+    first, *others = (
+        input.index_select(dim, (low.to(int64) + (i - 1)).clamp(0, have - 1))
+        * _along(input, dim, weight)
+        for i, weight in enumerate(cubic_weights(place - low))
+    )
+    for term in others:
+        first = first + term
+    return first
+
+
+__all__ = ["interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]

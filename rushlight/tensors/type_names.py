@@ -1,0 +1,55 @@
+"""The names of dtypes that PyTorch shows besides torch.float32 and the like."""
+
+from __future__ import annotations
+
+from rushlight.base.dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+
+# The old classes of tensors, torch.FloatTensor and so on.
+TYPE_NAMES = {
+    "FloatTensor": float32, "DoubleTensor": float64, "HalfTensor": float16, "LongTensor": int64,
+    "BFloat16Tensor": bfloat16, "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8,
+    "ByteTensor": uint8, "BoolTensor": bool_,
+}  # fmt: skip
+COMPLEX_TYPE_NAMES = {
+    "ComplexFloatTensor": complex64, "ComplexDoubleTensor": complex128,
+    "ComplexHalfTensor": complex32,
+}  # fmt: skip
+_CPP_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+# Dtypes without a class of tensors in the texts of expand.
+_PLAIN_NAMES = {
+    "bool": "Bool", "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32",
+    "uint64": "UInt64", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "complex32": "ComplexHalf",
+}  # fmt: skip
+
+
+def cpp_name(dtype: DType) -> str:
+    """The C++ type that PyTorch's error texts name."""
+    return _CPP_NAMES.get(dtype.name, dtype.name)
+
+
+def expand_name(dtype: DType) -> str:
+    """The class of tensors as the error text of expand names it."""
+    if dtype.name in _PLAIN_NAMES:
+        return f"CPU{_PLAIN_NAMES[dtype.name]}Type"
+    names = {found: name for name, found in TYPE_NAMES.items()}
+    return f"torch.{names[dtype]}"
