@@ -21,12 +21,10 @@ __version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
-    "accelerator jit testing version special masked signal functional".split()
+    "accelerator jit testing version special masked signal functional fft".split()
 )
 _INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
-_NOT_YET = frozenset(
-    "distributed export profiler func fft distributions kernel sparse onnx".split()
-)
+_NOT_YET = frozenset("distributed export profiler func distributions kernel sparse onnx".split())
 _DEFERRED = {
     "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",

@@ -18,6 +18,7 @@ from rushlight.ops import (  # noqa: F401
     distance,
     draws,
     factor,
+    fft,
     fold,
     indexed,
     indexing,

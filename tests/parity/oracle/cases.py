@@ -6,16 +6,16 @@ module. A tensor becomes ("tensor", array, dtype name, strides, requires_grad).
 
 from __future__ import annotations
 
-import math
+import cmath
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-PLAIN = (bool, int, float, str, type(None), slice, type(Ellipsis))
+PLAIN = (bool, int, float, complex, str, type(None), slice, type(Ellipsis))
 TOLERANCE = {
     "float64": (1e-6, 1e-7), "float32": (1e-4, 1e-5), "bfloat16": (2e-2, 1e-2),
-    "float16": (2e-3, 1e-3),
+    "float16": (2e-3, 1e-3), "complex64": (1e-4, 1e-5), "complex128": (1e-6, 1e-7),
 }  # fmt: skip
 LIMIT = 1 << 16
 
@@ -29,13 +29,15 @@ def dtype_name(tensor: Any) -> str:
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if dtype_name(tensor) == "complex32":
+        tensor = tensor.cfloat()
     return (tensor.float() if dtype_name(tensor) == "bfloat16" else tensor).numpy().copy()
 
 
 def encode(value: Any, module: ModuleType) -> Any:
     if isinstance(value, module.Tensor):
-        if value.numel() > LIMIT or value.is_complex() or str(value.layout) != "torch.strided":
+        if value.numel() > LIMIT or str(value.layout) != "torch.strided":
             raise Unsuited("size, dtype or layout")
         return ("tensor", array_of(value), dtype_name(value), value.requires_grad)
     if isinstance(value, tuple | list):
@@ -98,13 +100,15 @@ def run(case: dict, module: ModuleType, grad: bool) -> tuple[list, list]:
     if not grad:
         return told, []
     outs = [v for v in found if isinstance(v, module.Tensor) and v.requires_grad]
-    seeds = [module.from_numpy(_seed(array_of(v).shape, i)).to(v.dtype) for i, v in enumerate(outs)]
+    seeds = [module.from_numpy(_seed(array_of(v), i)).to(v.dtype) for i, v in enumerate(outs)]
     grads = module.autograd.grad(outs, leaves, seeds, allow_unused=True) if outs else []
     return told, [None if g is None else (dtype_name(g), array_of(g)) for g in grads]
 
 
-def _seed(shape: tuple[int, ...], i: int) -> np.ndarray:
-    return np.random.RandomState(99 + i).uniform(-1, 1, shape).astype(np.float32).reshape(shape)
+def _seed(like: np.ndarray, i: int) -> np.ndarray:
+    random, shape = np.random.RandomState(99 + i), like.shape
+    parts = [random.uniform(-1, 1, shape).astype(np.float32).reshape(shape) for _ in range(2)]
+    return parts[0] + 1j * parts[1] if like.dtype.kind == "c" else parts[0]
 
 
 def differs(got: Any, want: Any, loose: bool, factor: float = 1) -> str:
@@ -122,7 +126,7 @@ def differs(got: Any, want: Any, loose: bool, factor: float = 1) -> str:
         return f"shape {a.shape}, want {b.shape}"
     if loose:
         return ""
-    if b.dtype.kind != "f":
+    if b.dtype.kind not in "fc":
         return "" if np.array_equal(a, b) else "values differ"
     rtol, atol = TOLERANCE[want[0]]
     size = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
@@ -131,5 +135,5 @@ def differs(got: Any, want: Any, loose: bool, factor: float = 1) -> str:
 
 
 def _close_numbers(a: Any, b: Any) -> bool:
-    numbers = isinstance(a, int | float) and isinstance(b, int | float)
-    return numbers and math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)
+    numbers = isinstance(a, int | float | complex) and isinstance(b, int | float | complex)
+    return numbers and cmath.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)

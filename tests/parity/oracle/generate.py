@@ -25,7 +25,8 @@ def public_name(op: Any) -> str | None:
 
 
 def cases_of(op: Any, name: str, dtype: Any) -> list[dict]:
-    grad = op.supports_autograd and dtype.is_floating_point and dtype in op.backward_dtypes
+    inexact = dtype.is_floating_point or dtype.is_complex
+    grad = op.supports_autograd and inexact and dtype in op.backward_dtypes
     torch.manual_seed(0)
     cases = []
     for sample in op.sample_inputs("cpu", dtype, requires_grad=grad):
