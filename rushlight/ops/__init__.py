@@ -17,6 +17,7 @@ from rushlight.ops import (  # noqa: F401
     diagonals,
     distance,
     draws,
+    eigen,
     factor,
     fft,
     fold,

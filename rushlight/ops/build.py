@@ -47,6 +47,14 @@ def real_of(x: Any) -> Any:
     return late.real(x) if x.dtype.is_complex else x
 
 
+def squared_size(x: Any) -> Any:
+    """x * x; of a complex value re * re + im * im."""
+    if not x.dtype.is_complex:
+        return x * x
+    re, im = late.real(x), late.imag(x)
+    return re * re + im * im
+
+
 def sum_to_shape(g: Any, have: Sequence[Any], want: Sequence[Any]) -> Any:
     """Sum a value of shape `have`, the broadcast of `want`, down to `want`."""
     have, want = tuple(have), tuple(want)

@@ -12,16 +12,15 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType
-from rushlight.ir.opdef import Arg, Attr, Call, Dims, Size, op
+from rushlight.ir.opdef import Arg, Attr, Call, Dims, op
 from rushlight.ir.symint import floordiv
-from rushlight.ops.binary import ge, le, logical_and
+from rushlight.ops.binary import ge, logical_and, lt
 from rushlight.ops.build import iota_along, pad_dim, size_value, to_dtype
 from rushlight.ops.complex import check_complex_operand, real
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     Shape,
     float_dtype,
-    is_static,
     operand_dtype,
     operand_shape,
     replace_dim,
@@ -45,13 +44,6 @@ def check_norm(call: Call) -> None:
 def check_complex(call: Call) -> None:
     check_complex_operand(call)
     check_norm(call)
-
-
-def check_half(call: Call) -> None:
-    check_complex(call)
-    have, size = call["x"].shape[call["dims"][-1]], call["size"]
-    if is_static(have) and is_static(size) and have != size // 2 + 1:
-        raise RuntimeError(f"fft_c2r: {size} numbers come from {size // 2 + 1}, got {have}")
 
 
 def complex_reference(x: np.ndarray, dims: tuple, norm: str, forward: bool) -> np.ndarray:
@@ -137,41 +129,45 @@ fft_r2c = op(
 )  # fmt: skip
 
 
-def back_reference(x: np.ndarray, dims: tuple, norm: str, size: int) -> np.ndarray:
-    sizes = [*(x.shape[d] for d in dims[:-1]), size]
+def whole_shape(call: Call) -> Shape:
+    shape, last = call["x"].shape, call["dims"][-1]
+    return replace_dim(shape, last, (shape[last] - 1) * 2 + int(call["odd"]))
+
+
+def back_reference(x: np.ndarray, dims: tuple, norm: str, odd: bool) -> np.ndarray:
+    sizes = [*(x.shape[d] for d in dims[:-1]), 2 * (x.shape[dims[-1]] - 1) + odd]
     return np.fft.irfftn(x, s=sizes, axes=dims, norm=BACKWARD[norm])
 
 
-def back_grad(g: Any, dims: tuple, norm: str, size: Any, meta: Meta) -> tuple:
+def back_grad(g: Any, dims: tuple, norm: str, odd: bool, meta: Meta) -> tuple:
     """Each number that stands for its conjugate too counts twice."""
     found = fft_r2c(g, dims, norm, True)
-    half = floordiv(size, 2) + 1
+    half = meta.shape("x")[dims[-1]]
     at = iota_along(meta.ndim("x"), dims[-1], half)
-    twice = logical_and(ge(at, 1), le(at, size_value(size - half)))
+    twice = logical_and(ge(at, 1), lt(at, size_value(half - (not odd))))
     weights = to_dtype(where(twice, 2, 1), meta.dtype("x"))
     return (found * weights,)
 
 
 fft_c2r = op(
     name="fft_c2r",
-    doc="The transform back over dims to real numbers, of half of the numbers; `size` is the last.",
-    inputs=(Arg("x"), Dims("dims"), Attr("norm", "count"), Size("size")),
-    shape=lambda call: replace_dim(call["x"].shape, call["dims"][-1], call["size"]),
+    doc="The transform back over dims to real numbers, an odd or an even number in the last dim.",
+    inputs=(Arg("x"), Dims("dims"), Attr("norm", "count"), Attr("odd", False)),
+    shape=whole_shape,
     dtype=lambda call: call["x"].dtype.to_real(),
     kind="host",
     reference=back_reference,
     grad=back_grad,
-    check=check_half,
+    check=check_complex,
     samples=lambda rng: [
-        Sample((complex_array(rng, 3, 3),), {"dims": dims, "norm": norm, "size": size})
-        for dims, norm, size in (((1,), "count", 4), ((1,), "none", 5), ((0, 1), "root", 4))
+        Sample((complex_array(rng, 3, 3),), {"dims": dims, "norm": norm, "odd": odd})
+        for dims, norm, odd in (
+            ((1,), "count", False),
+            ((1,), "none", True),
+            ((0, 1), "root", False),
+        )
     ],
     error_samples=(
-        ErrorSample(
-            (np.ones(2),), {"dims": (0,), "size": 2}, RuntimeError, "only supported for complex"
-        ),
-        ErrorSample(
-            (np.ones(4, complex),), {"dims": (0,), "size": 2}, RuntimeError, "come from 2, got 4"
-        ),
+        ErrorSample((np.ones(2),), {"dims": (0,)}, RuntimeError, "only supported for complex"),
     ),
 )

@@ -12,7 +12,7 @@ from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, le, logical_and, ne
-from rushlight.ops.build import iota_along, keep, pad_dim, slice_dim, to_dtype
+from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, slice_dim, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
@@ -23,7 +23,7 @@ from rushlight.ops.reduce import (
     scan_sum,
 )
 from rushlight.ops.reductions import whole_sum_dtype
-from rushlight.ops.rules import float_dtype, is_static, operand_shape
+from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
@@ -208,9 +208,15 @@ def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tup
     later = le(iota_along(2, 1, size), iota_along(2, 0, size))
     some = logical_and(later, ne(reshape(y, (*lead, size, 1)), float("-inf")))
     gap = reshape(x, (*lead, 1, size)) - reshape(y, (*lead, size, 1))
-    share = where(some, exp(where(some, gap, 0.0)), 0.0)
+    share = where(some, exp(conj_of(where(some, gap, 0.0))), 0.0)
     total = reduce_sum(reshape(by, (*lead, size, 1)) * share, (ndim - 1,))
     return (permute(total, (*range(dim), ndim - 1, *range(dim, ndim - 1))),)
+
+
+def running_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    if x.dtype.kind == "c":
+        return np.log(np.cumsum(np.exp(x), axis=axis))
+    return np.logaddexp.accumulate(x, axis=axis)
 
 
 logcumsumexp = composite(
@@ -218,10 +224,10 @@ logcumsumexp = composite(
     "log of the running sums of exponentials along dim.",
     INPUTS,
     at_least_1d(logcumsumexp_rule),
-    _numpy_along(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    _numpy_along(running_logsumexp),
     logcumsumexp_grad,
     shape=operand_shape,
-    dtype=float_dtype,
+    dtype=inexact_dtype,
     torch=("torch.logcumsumexp", "Tensor.logcumsumexp"),
     samples=samples,
     error_samples=ERRORS,

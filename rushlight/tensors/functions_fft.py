@@ -94,7 +94,7 @@ def _r2c(input: Tensor, dims: Sequence[int], norm: str, onesided: bool) -> Tenso
 
 
 def _c2r(input: Tensor, dims: Sequence[int], norm: str, size: int) -> Tensor:
-    args = (_check_supported(input), tuple(dims), norm, size)
+    args = (_check_supported(input), tuple(dims), norm, bool(size % 2))
     return apply(ops.fft_c2r, args, label="FftC2RBackward0")
 
 

@@ -10,6 +10,7 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import linked
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
@@ -86,7 +87,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-vdot = dot
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The dot product of two vectors, the first conjugated."""
+    return _finish(dot(conj(input), other), out)
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:

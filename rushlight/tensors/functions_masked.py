@@ -17,6 +17,7 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
 from rushlight.tensors.apply import apply
+from rushlight.tensors.functions_complex import conj, real
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -130,11 +131,11 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
 def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any, mask: Any,
             root: bool) -> Tensor:  # fmt: skip
     x = reduce._cast(input, dtype)
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         x = x.float()
     count = _count(x, dim, True, mask)
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
-    total = sum(off * off, dim, keepdim=keepdim, mask=mask)
+    total = sum(real(off * conj(off)), dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_
+from rushlight.base.dtypes import DType, bool_, complex128, float64
 from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import CATEGORY, apply, result_type
 from rushlight.tensors.from_data import tensor_of
@@ -109,8 +109,14 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    wide = _tensor(input).double()
-    return pow(wide, exponent.double() if isinstance(exponent, Tensor) else float(exponent))
+    """pow in double precision."""
+    wide = complex128 if result_type([input, exponent]).is_complex else float64
+    numbers = complex if wide is complex128 else float
+    base, power = (
+        apply(ops.cast, (v, wide)) if isinstance(v, Tensor) else numbers(v)
+        for v in (input, exponent)
+    )
+    return pow(base if isinstance(base, Tensor) else tensor_of(base, wide), power)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:

@@ -12,6 +12,7 @@ from rushlight.base.dtypes import DType, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
+from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import _finish
 from rushlight.tensors.functions_select import kthvalue, sort
@@ -73,7 +74,7 @@ def mean(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     input, dim = _cast(input, dtype), _dims(dim)
-    if input._dtype.kind != "float":
+    if not input._dtype.is_inexact:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {NAMES[input._dtype.name]}"
@@ -84,7 +85,10 @@ def mean(
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    input = _cast(input, dtype)
+    if input._dtype.is_complex:
+        return product(input, dim, bool(keepdim))
+    return apply(ops.prod, (input, dim, bool(keepdim)), label=_label("Prod", dim))
 
 
 def amax(
@@ -212,7 +216,7 @@ def _spread(record: OpDef, name: str) -> Callable:
             dim, unbiased = None, dim
         if correction is None:
             correction = 1 if unbiased is None or unbiased else 0
-        if input._dtype.kind != "float":
+        if not input._dtype.is_inexact:
             raise RuntimeError(
                 f"{name} and {name}_mean only support floating point and complex dtypes"
                 if name == "std"
@@ -263,7 +267,7 @@ def vector_norm(
     dtype: DType | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     x = _cast(x, dtype)
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
@@ -285,7 +289,10 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
-        return _finish(apply(getattr(ops, name), (_cast(input, dtype), dim)), out)
+        input = _cast(input, dtype)
+        if name == "cumprod" and input._dtype.is_complex:
+            return _finish(running_product(input, dim), out)
+        return _finish(apply(getattr(ops, name), (input, dim)), out)
 
     function.__name__ = name
     return function

@@ -53,7 +53,7 @@ def shared_array(tensor: Tensor) -> np.ndarray:
     if view is None:
         return memory.reshape(tensor._shape)
     if tensor._dtype.np != memory.dtype:
-        memory = memory.view(tensor._dtype.np)
+        memory = memory.reshape(-1).view(tensor._dtype.np)
     return strided(memory, tensor._shape, view.strides, view.offset)
 
 
