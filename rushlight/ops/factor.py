@@ -229,7 +229,8 @@ def pinv_reference(x: np.ndarray, atol: float, rtol: float, hermitian: bool) -> 
     if not x.size:
         return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:  # the lower triangle counts, as in eigh
-        x = np.tril(x) + _turned(np.tril(x, -1))
+        low = np.tril(x, -1)
+        x = low + _turned(low) + np.tril(np.triu(x)).real
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = np.maximum(atol, rtol * s.max(-1, keepdims=True))
     back = np.where(s > limit, 1 / np.where(s > limit, s, 1), 0).astype(x.dtype)

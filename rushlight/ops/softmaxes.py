@@ -12,7 +12,8 @@ from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, le, logical_and, ne
-from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, slice_dim, to_dtype
+from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, real_of, slice_dim, to_dtype
+from rushlight.ops.complex import complex_, imag
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
@@ -27,7 +28,7 @@ from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
-from rushlight.ops.unary import exp, log
+from rushlight.ops.unary import exp, isfinite, log
 
 INPUTS = (Arg("input"), Dim("dim"))
 ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out of range"),)
@@ -193,8 +194,19 @@ def logcumsumexp_rule(x: Any, dim: int) -> Any:
     rows = reshape(lines, (*lines.shape[:-1], 1, size))
     before = le(iota_along(2, 1, size), iota_along(2, 0, size))
     rows = where(before, rows, float("-inf"))
-    result = logsumexp_decompose(rows, (ndim,))
+    result = _from_largest(rows) if x.dtype.is_complex else logsumexp_decompose(rows, (ndim,))
     return permute(result, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
+
+
+def _from_largest(rows: Any) -> Any:
+    """logsumexp of complex numbers over the last dim, counted from the largest of them: the
+    imaginary part is near that one's, whatever its size."""
+    last, re = rows.ndim - 1, real_of(rows)
+    high = over_last(re, last, reduce_max)
+    turn = over_last(where(eq(re, high), imag(rows), float("-inf")), last, reduce_max)
+    top = complex_(where(isfinite(high), high, 0.0), turn)
+    total = log(over_last(exp(rows - top), last, reduce_sum)) + top
+    return reshape(total, rows.shape[:-1])
 
 
 def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tuple:  # noqa: A002

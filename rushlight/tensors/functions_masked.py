@@ -17,7 +17,7 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functions_complex import conj, real
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -135,7 +135,7 @@ def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any
         x = x.float()
     count = _count(x, dim, True, mask)
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
-    total = sum(real(off * conj(off)), dim, keepdim=keepdim, mask=mask)
+    total = sum(off * conj(off), dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)

@@ -205,7 +205,7 @@ def lstsq(
     if driver != "gels":
         rank = matrix_rank(A, rtol=limit)
     part = A._dtype.to_real()
-    values = svdvals(A) if driver in ("gelsd", "gelss") else empty(0, dtype=part)
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty(0, dtype=part)
     residuals = linked(linked(empty(0, dtype=part), A), B)
     full = driver == "gels" or bool((look(rank) == n).all())
     if m > n and full and driver != "gelsy":

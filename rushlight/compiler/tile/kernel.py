@@ -95,6 +95,8 @@ class KernelBuilder:
         """A load when the node lives in memory outside this kernel, else None (compute it)."""
         if node.leaf != "buffer" and (node not in self.points or node in self.group.at):
             return None
+        if 0 in node.shape:  # there is no element, and perhaps no memory, to load from
+            return s.const(0, node.dtype)
         return load_of(self.input(node), node.shape, at, mask)
 
     def number(self, node: Node) -> E:
