@@ -152,12 +152,12 @@ def _gaps(values: Any) -> Any:
     return where(on, 0.0, where(on, 1.0, sub(columns, rows)) ** -1.0)
 
 
-def eigh_grad(g: Any, x: Any, part: str) -> tuple:
-    vectors = eigh(x, part="vectors")
+def eigh_grad(g: Any, x: Any, part: str, upper: bool) -> tuple:
+    vectors = eigh(x, part="vectors", upper=upper)
     if part == "values":
         scaled = mul(vectors, to_dtype(reshape(g, (*g.shape[:-1], 1, g.shape[-1])), x.dtype))
         return (matmul(scaled, h(vectors)),)
-    inner = mul(matmul(h(vectors), g), to_dtype(_gaps(eigh(x, part="values")), x.dtype))
+    inner = mul(matmul(h(vectors), g), to_dtype(_gaps(eigh(x, part="values", upper=upper)), x.dtype))
     inner = mul(add(inner, h(inner)), 0.5)
     return (matmul(vectors, matmul(inner, h(vectors))),)
 
@@ -169,9 +169,9 @@ def eigh_dtype(call: Call) -> DType:
 
 eigh = host_op(
     "eigh",
-    "Eigenvalues (rising) or eigenvectors (columns) of a Hermitian matrix.",
-    (Arg("x"), Attr("part", "values")),
-    lambda x, part: np.linalg.eigh(x)[0 if part == "values" else 1],
+    "Eigenvalues (rising) or eigenvectors (columns) of a Hermitian matrix, from one triangle.",
+    (Arg("x"), Attr("part", "values"), Attr("upper", False)),
+    lambda x, part, upper: np.linalg.eigh(x, "U" if upper else "L")[part == "vectors"],
     eigh_grad,
     shape=lambda call: call["x"].shape[: -1 if call["part"] == "values" else None],
     dtype=eigh_dtype,

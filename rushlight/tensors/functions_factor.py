@@ -218,23 +218,24 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     return _write(Geqrf((known(packed), known(tau))), out)
 
 
-def _triangle_of(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
+def _is_upper(UPLO: str) -> bool:  # noqa: N803
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return A if UPLO.upper() == "L" else conj_transpose(A)
+    return UPLO.upper() == "U"
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
     """Eigenvalues (rising) and eigenvectors of Hermitian matrices."""
     _need_square("eigh", A)
-    x = _triangle_of(A, UPLO)
-    return _write(Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out)
+    upper = _is_upper(UPLO)
+    parts = (apply(ops.eigh, (A, part, upper)) for part in ("values", "vectors"))
+    return _write(Eigh(tuple(parts)), out)
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """Eigenvalues of Hermitian matrices."""
     _need_square("eigvalsh", A)
-    return _finish(apply(ops.eigh, (_triangle_of(A, UPLO), "values")), out)
+    return _finish(apply(ops.eigh, (A, "values", _is_upper(UPLO))), out)
 
 
 def eig(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
