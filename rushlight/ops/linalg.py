@@ -157,7 +157,9 @@ def eigh_grad(g: Any, x: Any, part: str, upper: bool) -> tuple:
     if part == "values":
         scaled = mul(vectors, to_dtype(reshape(g, (*g.shape[:-1], 1, g.shape[-1])), x.dtype))
         return (matmul(scaled, h(vectors)),)
-    inner = mul(matmul(h(vectors), g), to_dtype(_gaps(eigh(x, part="values", upper=upper)), x.dtype))
+    inner = mul(
+        matmul(h(vectors), g), to_dtype(_gaps(eigh(x, part="values", upper=upper)), x.dtype)
+    )
     inner = mul(add(inner, h(inner)), 0.5)
     return (matmul(vectors, matmul(inner, h(vectors))),)
 

@@ -23,6 +23,7 @@ from rushlight.tensors import (
     functions_slices,
     functions_solve,
     functions_special,
+    functions_spectral,
     functions_stats,
     functions_view,
     random,
@@ -33,7 +34,7 @@ FAMILIES = (
     functions_view, functions_slices, functions_math, functions_select, functions_reduce,
     functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
     functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
-    functions_complex, functional_sample, random,
+    functions_complex, functions_spectral, functional_sample, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

@@ -98,6 +98,23 @@ def _c2r(input: Tensor, dims: Sequence[int], norm: str, size: int) -> Tensor:
     return apply(ops.fft_c2r, args, label="FftC2RBackward0")
 
 
+def transformed(frames: Tensor, norm: str, onesided: bool) -> Tensor:
+    """Forward over the last dim; of real numbers half of it or all."""
+    if frames._dtype.is_complex:
+        return _c2c(frames, (frames.dim() - 1,), norm, True)
+    return _r2c(frames, (frames.dim() - 1,), norm, onesided)
+
+
+def to_complex_numbers(spectra: Tensor, norm: str) -> Tensor:
+    """Back over the last dim."""
+    return _c2c(spectra, (spectra.dim() - 1,), norm, False)
+
+
+def to_real_numbers(spectra: Tensor, norm: str, size: int) -> Tensor:
+    """Back over the last dim, of half of the numbers, to `size` real ones."""
+    return _c2r(spectra, (spectra.dim() - 1,), norm, size)
+
+
 def _real_only(name: str, input: Tensor) -> Tensor:
     if input._dtype.is_complex:
         raise RuntimeError(
