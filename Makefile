@@ -28,6 +28,7 @@ lint: $(VENV)/.with-dev  ## format, style, import directions, types
 	$(bin)/ruff format --check .
 	$(bin)/ruff check .
 	$(python) tools/arch_check.py
+	$(python) tools/style_check.py
 	$(bin)/pyright
 
 format: $(VENV)/.with-dev  ## rewrite the files in the project's format

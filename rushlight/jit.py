@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+__all__ = [
+    "export", "ignore", "is_scripting", "is_tracing", "load", "save", "script",
+    "script_if_tracing", "trace", "unused",
+]  # fmt: skip
+
 
 def is_scripting() -> bool:
     return False

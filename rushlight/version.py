@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+
 __version__ = "0.1.0"
 git_version = None
 debug = False

@@ -17,6 +17,10 @@ os.environ["RUSHLIGHT_CACHE_DIR"] = _cache_dir
 os.environ.setdefault("CHECK", "1")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--backend", default="llvm", help="whose conformance is tested")
+
+
 def pytest_unconfigure(config):
     shutil.rmtree(_cache_dir, ignore_errors=True)
 

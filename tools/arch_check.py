@@ -82,6 +82,8 @@ ARROWS: dict[str, set[str]] = {
 EXCEPTIONS: dict[str, set[str]] = {
     # nn.functional publishes the functions of the core one by one; they have no other public name.
     "rushlight/nn/functional.py": {"rushlight.tensors.functional"},
+    "rushlight/nn/composed.py": {"rushlight.tensors.functional"},
+    "rushlight/nn/multihead.py": {"rushlight.tensors.functional"},
 }
 
 # Parts whose arithmetic must come from our own kernels. numpy may hold and move data there.

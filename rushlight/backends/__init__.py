@@ -18,6 +18,7 @@ __all__ = [
 # Name -> module that holds BACKEND. In the order they are preferred.
 _MODULES = {
     "llvm": "rushlight.backends.llvm",
+    "c": "rushlight.backends.c",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

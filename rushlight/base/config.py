@@ -134,6 +134,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Whether compiled programs are read from and written to the disk."),
     Setting("cache_limit_mb", "RUSHLIGHT_CACHE_LIMIT_MB", _whole_number(1), 2048,
             "Size in MiB above which the programs not used for longest are deleted from the disk."),
+    Setting("c_compiler", "RUSHLIGHT_CC", TEXT, "",
+            "C compiler of the backend 'c'; empty: cc, gcc, clang or ziglang, the first found."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -173,6 +175,7 @@ class Config:
     cache_dir: str
     cache: bool
     cache_limit_mb: int
+    c_compiler: str
     num_threads: int
     cpu_features: str
     max_pending: int

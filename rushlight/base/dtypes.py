@@ -113,8 +113,16 @@ complex32 = _declare("complex32", "complex", HALVES, 8, "complex64")
 complex64 = _declare("complex64", "complex", np.complex64, 9)
 complex128 = _declare("complex128", "complex", np.complex128, 10)
 
-_BY_NP = {d.np: d for d in _BY_NAME.values()}
+# All that have arithmetic of their own; those of one byte are kept and converted, no more.
 ALL_DTYPES = tuple(_BY_NAME.values())
+float8_e4m3fn = _declare("float8_e4m3fn", "float", ml_dtypes.float8_e4m3fn, 4, "float32")
+float8_e5m2 = _declare("float8_e5m2", "float", ml_dtypes.float8_e5m2, 4, "float32")
+float8_e4m3fnuz = _declare("float8_e4m3fnuz", "float", ml_dtypes.float8_e4m3fnuz, 4, "float32")
+float8_e5m2fnuz = _declare("float8_e5m2fnuz", "float", ml_dtypes.float8_e5m2fnuz, 4, "float32")
+float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4, "float32")
+BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in ALL_DTYPES)
+
+_BY_NP = {d.np: d for d in _BY_NAME.values()}
 
 
 def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
@@ -155,6 +163,11 @@ def promote_types(a: DType, b: DType) -> DType:
     """The smallest dtype that both convert to (torch.promote_types)."""
     if a is b:
         return a
+    if a in BYTE_FLOATS or b in BYTE_FLOATS:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{a.name.capitalize()} and {b.name.capitalize()}"
+        )
     if a.kind == "bool":
         return b
     if b.kind == "bool":

@@ -1,5 +1,6 @@
 """The command `rushlight`: one subcommand per file of this folder.
 
+    rushlight conformance BACKEND
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
@@ -11,9 +12,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import demo, doctor, explain
+from . import conformance, demo, doctor, explain
 
-COMMANDS = (demo, doctor, explain)
+COMMANDS = (conformance, demo, doctor, explain)
 
 
 def build_parser() -> argparse.ArgumentParser:

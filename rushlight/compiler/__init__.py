@@ -8,6 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+__all__ = [
+    "allow_in_graph", "cudagraph_mark_step_begin", "disable", "is_compiling",
+    "is_dynamo_compiling", "is_exporting",
+]  # fmt: skip
+
 
 class _Capture:
     """is_open: whether this thread is inside a call that `compile` captures."""

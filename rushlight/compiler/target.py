@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rushlight.base.dtypes import DType
+from rushlight.base.errors import BackendError
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
@@ -21,14 +22,30 @@ from rushlight.ir.symint import Expr
 
 @dataclass(frozen=True)
 class Caps:
-    """What a target can do, as data."""
+    """What a target can do, as data. The second half is about targets whose kernels are groups of
+    threads.
+
+    features       part of every cache key
+    exact          results have the bits that the tile language defines (else: to a tolerance)
+    group_threads  most threads that share memory and can wait for one another
+    shared_bytes   how much memory such a group shares
+    groups         how many groups are kept busy at once, about
+    index_bytes    of an integer that holds any offset of a buffer
+    max_buffers    most buffers of one kernel; 0: any number
+    """
 
     name: str
-    features: str = ""  # part of every cache key
+    features: str = ""
     vector_bytes: int = 16
     threads: int = 1
     stack_tile_bytes: int = 32 << 10
     dtypes: frozenset[str] = frozenset()
+    exact: bool = True
+    group_threads: int = 1
+    shared_bytes: int = 32 << 10
+    groups: int = 1
+    index_bytes: int = 8
+    max_buffers: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,8 @@ class KernelCall:
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A Python function over numpy views of buffers: fn(inputs, outputs, **attrs)."""
+    """A Python function over numpy views of buffers: fn(inputs, outputs). `label` names its record,
+    and `attrs` are the node's."""
 
     fn: Callable[..., None]
     inputs: tuple[int, ...]
@@ -73,6 +91,7 @@ class HostCall:
     shapes: tuple[tuple[int | Expr, ...], ...]
     label: str = ""
     at: int | None = None  # its node's position in every recording of the program
+    attrs: tuple[Any, ...] = ()
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Call it; what it raises comes out as a HostError."""
@@ -134,6 +153,7 @@ class Backend:
 
     build(programs, caps) compiles many programs at once (one module where that pays).
     load(plan, caps) prepares a plan for running.
+    refuse(program, caps) gives the reasons why a program cannot be built; none: it can.
     """
 
     name: str
@@ -147,3 +167,12 @@ class Backend:
     # For people: machine code as text, and how the grids are run.
     lower_asm: Callable[[Program, Caps], str] | None = None
     picks: Callable[[Any, Caps], list[Decision]] | None = None
+    refuse: Callable[[Program, Caps], Sequence[str]] | None = None
+
+    def require(self) -> Caps:
+        """What it can do here; a BackendError with the reason and the fix where it is missing."""
+        caps = self.find()
+        if isinstance(caps, Missing):
+            fix = f"; {caps.fix}" if caps.fix else ""
+            raise BackendError(f"backend {self.name} is not available: {caps.reason}{fix}")
+        return caps

@@ -22,6 +22,7 @@ from rushlight.engine.failures import (
     RunFailed,
     any_failed,
     has_failed,
+    host_failed,
     mark_failed,
     needed_later,
     raise_failed,
@@ -31,7 +32,7 @@ from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
-from rushlight.engine.undo import RISK, settle
+from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
@@ -85,6 +86,7 @@ def flush(extra: Sequence[Node] = ()) -> None:
 
 def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> None:
     """Everything that does not need what is missing is computed all the same."""
+    failed.__traceback__ = None  # its frames hold memory of the run
     lost = list(filter(has_failed, roots))
     if not lost:
         raise failed.error
@@ -114,7 +116,7 @@ def _compute(roots: list[Node], kept: set[Node] | None) -> None:
         for node, buffer in zip(recording.roots, buffers, strict=True):
             node.become_leaf(buffer)
     if RISK.waits:
-        settle(any_failed())
+        forget_changes(any_failed())
 
 
 def read(node: Node) -> np.ndarray:
@@ -216,7 +218,7 @@ def launch(
         else:
             status = program.loaded.run(pointers, values, numbers)
     except HostError as refused:
-        raise RunFailed(refused.call.at, refused.error) from None
+        raise host_failed(refused) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         error = index_error(program.plan, status, sizes, inputs, numbers)

@@ -18,11 +18,11 @@ from typing import Any
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import (
     Param,
-    _all_values,
-    _first_operand,
-    _normal_attr,
-    _unify_leaves,
-    _value_dtype,
+    all_values,
+    first_operand,
+    normal_attr,
+    unify_leaves,
+    value_dtype,
 )
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
@@ -140,9 +140,9 @@ class OpDef:
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
     pair        the same on complex operands: function(*operands, **attrs) in which a complex
-                operand is a Pair of real nodes, re and im (ops/pairs.py), and so is a complex
-                result. None or a text: complex operands are refused (with that text). Movement,
-                gather, scatter, dot and host ops need none; a composite takes what its
+                operand is a Pair of real nodes, re and im (ops/complex_pairs.py), and so is a
+                complex result. None or a text: complex operands are refused (with that text).
+                Movement, gather, scatter, dot and host ops need none; a composite takes what its
                 decomposition takes
     """
 
@@ -239,7 +239,7 @@ class OpDef:
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
-        if self.plain and not kwargs and len(args) == len(self.params) and _all_values(args):
+        if self.plain and not kwargs and len(args) == len(self.params) and all_values(args):
             return Call(self, args, (), {p.name: a for p, a in zip(self.params, args, strict=True)})
         if len(args) > len(self.params):
             raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
@@ -259,37 +259,41 @@ class OpDef:
 
     def _finish(self, named: dict[str, Any]) -> Call:
         if self.unify or self.kind == "elementwise":
-            _unify_leaves(self.params, named)
-        first = _first_operand(self.params, named)
+            unify_leaves(self.params, named)
+        first = first_operand(self.params, named)
         tensors: list[Node] = []
         values: list[Node] = []
         attrs: list[Any] = []
         for param in self.params:
             arg = named[param.name]
             if param.kind == "tensor":
-                if param.variadic:
-                    arg = named[param.name] = list(arg)
-                    tensors.extend(arg)
-                elif arg is None:
-                    if not param.optional:
-                        raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor")
-                else:
-                    if not isinstance(arg, Node):
-                        arg = const_node(arg, first.dtype)  # type: ignore[union-attr]
-                    named[param.name] = arg
-                    tensors.append(arg)
+                tensors += self._operands(param, named, first)
             elif param.kind == "value":
                 if not isinstance(arg, Node):
-                    arg = scalar_node(arg, _value_dtype(arg))
+                    arg = scalar_node(arg, value_dtype(arg))
                 named[param.name] = arg
                 values.append(arg)
             else:
-                arg = named[param.name] = _normal_attr(param, arg, first)
+                arg = named[param.name] = normal_attr(param, arg, first)
                 attrs.append(arg)
         if self.optional:
             # Which optional operands are there, so that `call_of` can name the sources again.
             attrs.append(tuple(name for name in self.optional if named[name] is not None))
         return Call(self, (*tensors, *values), tuple(attrs), named)
+
+    def _operands(self, param: Param, named: dict[str, Any], first: Node | None) -> list[Node]:
+        """The Nodes given for a tensor parameter; numbers become constants, also in `named`."""
+        arg = named[param.name]
+        if param.variadic:
+            named[param.name] = list(arg)
+            return named[param.name]
+        if arg is None:
+            if not param.optional:
+                raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor, not None")
+            return []
+        if not isinstance(arg, Node):
+            arg = named[param.name] = const_node(arg, first.dtype)  # type: ignore[union-attr]
+        return [arg]
 
     def call_of(self, node: Node) -> Call:
         """The Call that built a node (its named arguments, from src and attrs)."""
@@ -360,32 +364,29 @@ def op(
     **fields: Any,
 ) -> OpDef:
     """Declare an op. Exactly one of `scalar`, `kind` (a primitive kind) and `decompose`."""
-    given = [bool(scalar), bool(kind), bool(decompose)]
-    if sum(given) != 1:
-        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
-    if kind and kind not in PRIMITIVE_KINDS:
-        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+    _check_meaning(name, scalar, kind, decompose)
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")
     if not doc or reference is None:
         raise ValueError(f"op {name}: doc and reference are required")
+    _check_gradient(name, grad, decompose)
+    kind = kind or ("elementwise" if scalar else "composite")
+    record = OpDef(
+        name, doc, tuple(inputs), shape, dtype, kind, reference, grad, scalar, decompose, **fields
+    )
+    _OPS[name] = record
+    return record
+
+
+def _check_meaning(name: str, scalar: Any, kind: str, decompose: Any) -> None:
+    if sum((bool(scalar), bool(kind), bool(decompose))) != 1:
+        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
+    if kind and kind not in PRIMITIVE_KINDS:
+        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+
+
+def _check_gradient(name: str, grad: Any, decompose: Any) -> None:
     if not (callable(grad) or isinstance(grad, NotDifferentiable) or grad is FROM_DECOMPOSITION):
         raise ValueError(f"op {name}: grad must be a rule, FROM_DECOMPOSITION or NotDifferentiable")
     if grad is FROM_DECOMPOSITION and decompose is None:
         raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
-    actual_kind = kind or ("elementwise" if scalar else "composite")
-    record = OpDef(
-        name,
-        doc,
-        tuple(inputs),
-        shape,
-        dtype,
-        actual_kind,
-        reference,
-        grad,
-        scalar,
-        decompose,
-        **fields,
-    )
-    _OPS[name] = record
-    return record

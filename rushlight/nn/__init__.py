@@ -3,12 +3,19 @@
 from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, modules, parameter, utils
 from rushlight.nn.modules import *  # noqa: F403
-from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
 __all__ = [
     "Buffer",
     "LinearCrossEntropyOptions",
     "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "functional",
     "init",
     "modules",

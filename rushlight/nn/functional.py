@@ -19,6 +19,7 @@ from rushlight.nn.composed import (
     threshold_,
     triplet_margin_with_distance_loss,
 )
+from rushlight.nn.multihead import multi_head_attention_forward
 from rushlight.tensors.functional import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -130,7 +131,6 @@ from rushlight.tensors.functional import (
     upsample_bilinear,
     upsample_nearest,
 )
-from rushlight.tensors.functional import masked_softmax as _masked_softmax  # noqa: F401
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -215,6 +215,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

@@ -10,12 +10,14 @@ from rushlight.ops import (  # noqa: F401
     attention,
     batch_norms,
     binary,
+    bits,
     classification,
     complex,
     conv,
     conv_transpose,
     diagonals,
     distance,
+    divisors,
     draws,
     eigen,
     factor,
@@ -23,6 +25,7 @@ from rushlight.ops import (  # noqa: F401
     fold,
     indexed,
     indexing,
+    ldl,
     linalg,
     lookup,
     loss,
@@ -47,6 +50,7 @@ from rushlight.ops import (  # noqa: F401
 
 # Written by tools/make_ops_stub.py: every record by name, so that readers and checkers see it.
 from rushlight.ops._generated_names import *  # noqa: F403
+from rushlight.ops.aten import aten  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401

@@ -231,6 +231,7 @@ relu6 = _activation(
     lambda x: minimum(maximum(x, 0.0), 6.0),
     lambda x: np.clip(x, 0, 6),
     lambda g, x, meta: (where(inside(x, 0.0, 6.0), g, 0.0),),
+    dtype=common_dtype,
 )
 hardsigmoid = _activation(
     "hardsigmoid",
@@ -255,9 +256,11 @@ hardswish = _activation(
     hardswish_grad,
 )
 softsign = _activation("softsign", "x / (1 + |x|).", lambda x: x / to_dtype(abs_(x) + 1.0, x.dtype),
-                       lambda x: x / (1 + np.abs(x)), dtype=inexact_dtype)  # fmt: skip
+                       lambda x: x / (1 + np.abs(x)), dtype=inexact_dtype,
+                       promote="float")  # fmt: skip
 tanhshrink = _activation("tanhshrink", "x - tanh(x).", lambda x: x - tanh(x),
-                         lambda x: x - np.tanh(x), dtype=inexact_dtype)  # fmt: skip
+                         lambda x: x - np.tanh(x), dtype=inexact_dtype,
+                         promote="float")  # fmt: skip
 hardshrink = _activation(
     "hardshrink",
     "0 within [-lambd, lambd], else x.",
@@ -303,22 +306,6 @@ square = composite(
     torch=("torch.square", "Tensor.square", "Tensor.square_"),
     samples=samples.unary(-3, 3),
     cheap=True,
-)
-
-
-def prelu_grad(g: Any, x: Any, weight: Any, meta: Meta) -> tuple:
-    positive = gt(x, 0.0)
-    return where(positive, g, g * weight), where(positive, 0.0, g * x)
-
-
-prelu_weighted = composite(
-    "prelu_weighted",
-    "x above 0, weight * x below; the weight broadcasts (the public prelu reshapes it).",
-    (Arg("x"), Arg("weight")),
-    lambda x, weight: where(gt(x, 0.0), x, x * weight),
-    lambda x, weight: np.where(x > 0, x, x * weight),
-    prelu_grad,
-    samples=samples.binary(),
 )
 
 

@@ -14,7 +14,8 @@ import numpy as np
 from rushlight.base.dtypes import float32, int32, int64
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, OpDef, find_op, op
-from rushlight.ops import pair_math, pairs, samples
+from rushlight.ops import complex_math, samples
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops import reference as ref
 from rushlight.ops.build import conj_of, real_of
 from rushlight.ops.meta import Meta
@@ -270,7 +271,7 @@ fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, n
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
                     ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)))
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
-               samples=samples.binary(0.2, 2, -2, 3), pair=pair_math.power)
+               samples=samples.binary(0.2, 2, -2, 3), pair=complex_math.power)
 maximum = _binary("maximum", "The larger; NaN if either is.", scalar_maximum, np.maximum,
                   extreme_grad("lt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True,
                   pair="maximum not implemented for complex tensors.")
@@ -284,7 +285,7 @@ copysign = _binary("copysign", "|x| with the sign of y.", scalar_copysign, np.co
                    copysign_grad, dtype=float_dtype, promote="float",
                    samples=samples.binary(-2, 2, -2, 2))
 nextafter = _binary("nextafter", "The next float after x toward y.", scalar_nextafter,
-                    np.nextafter, NotDifferentiable("a step of the bits has no slope"),
+                    np.nextafter, lambda g, x, y: (where(eq(x, y), 0.0, g), None),
                     dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
              cheap=True, pair=pairs.eq)
@@ -315,8 +316,8 @@ bitwise_xor = _binary("bitwise_xor", "Bits set in one of both.", s.bit_xor, np.b
                       dtype=integral_dtype, samples=whole_pair, cheap=True)
 shift_left = _binary("shift_left", "Bits moved up by y.", _shift(True), _shift_reference(True),
                      BITS, dtype=integral_dtype, samples=whole_pair, cheap=True,
-                     torch=("torch.bitwise_left_shift", "Tensor.bitwise_left_shift"))
+                     torch=torch_names("bitwise_left_shift"))
 shift_right = _binary("shift_right", "Bits moved down by y (the sign comes in).", _shift(False),
                       _shift_reference(False), BITS, dtype=integral_dtype, samples=whole_pair,
-                      cheap=True, torch=("torch.bitwise_right_shift", "Tensor.bitwise_right_shift"))
+                      cheap=True, torch=torch_names("bitwise_right_shift"))
 # fmt: on

@@ -17,7 +17,7 @@ from rushlight.ir import scalar as s
 from rushlight.ir.interpret import arguments
 from rushlight.ir.node import buffer_node
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, find_op, op
-from rushlight.ops import pairs
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops.build import conj_of, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.late import late

@@ -16,6 +16,7 @@ from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, sub
 from rushlight.ops.build import iota_along, pad_dim, slice_dim, to_dtype
 from rushlight.ops.diagonals import tril, triu
+from rushlight.ops.lapack import lu_array, zero_pivot
 from rushlight.ops.linalg import check_matrix, check_square, h, host_op, well
 from rushlight.ops.meta import Meta
 from rushlight.ops.products import matmul
@@ -26,29 +27,6 @@ from rushlight.ops.samples import ErrorSample, Sample, array
 def identity(size: Any, dtype: DType) -> Any:
     """The identity matrix as a node."""
     return to_dtype(eq(iota_along(2, 0, size), iota_along(2, 1, size)), dtype)
-
-
-def lu_array(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The packed factors and the row changes (LAPACK's, counted from 1) of each matrix."""
-    a = np.array(x)
-    m, n = a.shape[-2:]
-    flat = a.reshape((int(np.prod(a.shape[:-2], dtype=int)), m, n))
-    each = np.arange(len(flat))
-    pivots = np.zeros((len(flat), min(m, n)), np.int32)
-    for i in range(min(m, n)):
-        at = i + np.argmax(_pivot_size(flat[:, i:, i]), 1) if pivot else np.full(len(flat), i)
-        pivots[:, i] = at + 1
-        flat[each, i], flat[each, at] = flat[each, at].copy(), flat[each, i].copy()
-        top = flat[:, i : i + 1, i]
-        with np.errstate(all="ignore"):
-            flat[:, i + 1 :, i] = np.where(top == 0, flat[:, i + 1 :, i], flat[:, i + 1 :, i] / top)
-        flat[:, i + 1 :, i + 1 :] -= flat[:, i + 1 :, i : i + 1] * flat[:, i : i + 1, i + 1 :]
-    return flat.reshape(a.shape), pivots.reshape((*a.shape[:-2], min(m, n)))
-
-
-def _pivot_size(x: np.ndarray) -> np.ndarray:
-    """What LAPACK compares: of complex numbers, the sum of the sizes of the parts."""
-    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 def permutation(pivots: np.ndarray, size: int) -> np.ndarray:
@@ -69,6 +47,8 @@ def lu_reference(x: np.ndarray, part: str, pivot: bool) -> np.ndarray:
     k = min(m, n)
     if part == "pivots":
         return pivots
+    if part == "info":
+        return zero_pivot(x)
     if part == "p":
         return permutation(pivots, m).astype(x.dtype)
     if part == "u":
@@ -79,18 +59,17 @@ def lu_reference(x: np.ndarray, part: str, pivot: bool) -> np.ndarray:
 def lu_shape(call: Call) -> Shape:
     *lead, m, n = call["x"].shape
     k = size_minimum(m, n)
-    return {"l": (*lead, m, k), "u": (*lead, k, n), "p": (*lead, m, m), "pivots": (*lead, k)}[
-        call["part"]
-    ]
+    shapes = {"l": (*lead, m, k), "u": (*lead, k, n), "p": (*lead, m, m), "pivots": (*lead, k)}
+    return {**shapes, "info": tuple(lead)}[call["part"]]
 
 
 def lu_dtype(call: Call) -> DType:
-    return int32 if call["part"] == "pivots" else inexact_dtype(call)
+    return int32 if call["part"] in ("pivots", "info") else inexact_dtype(call)
 
 
 def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
     """Each factor's share; `inner` is what meets the other factor inside its triangle."""
-    if part in ("p", "pivots"):
+    if part in ("p", "pivots", "info"):
         return (None,)
     p, low, up = (lu(x, part=name, pivot=pivot) for name in ("p", "l", "u"))
     m, n = x.shape[-2:]

@@ -232,6 +232,8 @@ def scatter_reduce_decompose(
 def _whole_edge(dtype: Any, reduce: str) -> int:
     if reduce in ("sum", "mean", "prod"):
         return int(START[reduce])
+    if dtype.kind == "bool":
+        return reduce == "amin"
     limits = np.iinfo(dtype.np)
     return int(limits.min if reduce == "amax" else limits.max)
 

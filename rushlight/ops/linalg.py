@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import DType
-from rushlight.ir.opdef import Arg, Attr, Call, OpDef, op
+from rushlight.base.dtypes import DType, int32
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ops import lapack
 from rushlight.ops.binary import add, eq, mul, sub
 from rushlight.ops.build import conj_of, iota_along, real_of, swap_last, to_dtype, zeros
 from rushlight.ops.complex import complex_, imag
@@ -84,8 +85,8 @@ SQUARE_ERRORS = (
 inverse = host_op(
     "inverse",
     "The inverse of each matrix.",
-    (Arg("x"),),
-    np.linalg.inv,
+    (Arg("x"), Attr("check", True)),
+    lapack.inverse,
     lambda g, out: (-matmul(h(out), matmul(g, h(out))),),
     torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
@@ -108,8 +109,8 @@ def solve_shape(call: Call) -> Shape:
 solve = host_op(
     "solve",
     "x with a @ x = b.",
-    (Arg("a"), Arg("b")),
-    lambda a, b: np.linalg.solve(a, b),
+    (Arg("a"), Arg("b"), Attr("check", True)),
+    lapack.solve,
     solve_grad,
     shape=solve_shape,
     dtype=common_dtype,
@@ -131,13 +132,54 @@ def cholesky_grad(g: Any, out: Any) -> tuple:
 cholesky = host_op(
     "cholesky",
     "The lower L with L @ L^H = x, for a Hermitian positive x.",
-    (Arg("x"),),
-    lambda x: np.linalg.cholesky(x),
+    (Arg("x"), Attr("check", True)),
+    lapack.cholesky,
     cholesky_grad,
     torch=("torch.linalg.cholesky", "torch.cholesky"),
     samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
     error_samples=SQUARE_ERRORS,
 )
+
+
+cholesky_info = host_op(
+    "cholesky_info",
+    "The order of the first minor that is not positive; 0 where all are.",
+    (Arg("x"),),
+    lapack.bad_minor,
+    NotDifferentiable("the output is a whole number"),
+    shape=lambda call: call["x"].shape[:-2],
+    dtype=lambda call: int32,
+    samples=lambda rng: [Sample((symmetric(rng, 3, 3),)), Sample((-symmetric(rng, 2, 2, 2),))],
+    error_samples=SQUARE_ERRORS,
+)
+
+
+# [repeated values] The gradient of eigenvectors divides by the gaps between eigenvalues. A function
+# of the matrix (exp, a projector) has a gradient where values repeat, too: what is multiplied by
+# the gap's inverse is then the difference of that function at the two values. So where a gradient
+# may be asked for, repeated values are given as neighbours `APART` of the largest apart, and the
+# gradient divides by just these gaps: values change in digit 9 (float64), gradients are good to 6.
+def _least_gap(values: np.ndarray) -> np.ndarray:
+    largest = np.abs(values).max(-1, keepdims=True, initial=0)
+    least = np.sqrt(np.finfo(values.dtype).eps) / 16 * np.where(largest == 0, 1, largest)
+    return least.astype(values.dtype)
+
+
+def apart(values: np.ndarray) -> np.ndarray:
+    """Rising values, each at least the least gap above the one before; others as they were."""
+    steps = np.arange(values.shape[-1]) * _least_gap(values)
+    lowered = values - steps
+    best = np.maximum.accumulate(lowered, -1)
+    return np.where(best > lowered, best + steps, values).astype(values.dtype)
+
+
+def apart_from_zero(falling: np.ndarray) -> np.ndarray:
+    """The same for singular values: they fall, and the last is not 0."""
+    rising = falling[..., ::-1]
+    if not rising.shape[-1]:
+        return falling
+    lifted = np.maximum(rising, _least_gap(rising))
+    return np.ascontiguousarray(apart(lifted)[..., ::-1])
 
 
 def on_diagonal(size: Any) -> Any:
@@ -154,32 +196,42 @@ def _gaps(values: Any) -> Any:
 
 def eigh_grad(g: Any, x: Any, part: str, upper: bool) -> tuple:
     vectors = eigh(x, part="vectors", upper=upper)
-    if part == "values":
+    if part != "vectors":
         scaled = mul(vectors, to_dtype(reshape(g, (*g.shape[:-1], 1, g.shape[-1])), x.dtype))
         return (matmul(scaled, h(vectors)),)
-    inner = mul(
-        matmul(h(vectors), g), to_dtype(_gaps(eigh(x, part="values", upper=upper)), x.dtype)
-    )
+    gaps = to_dtype(_gaps(eigh(x, part="apart", upper=upper)), x.dtype)
+    inner = mul(matmul(h(vectors), g), gaps)
     inner = mul(add(inner, h(inner)), 0.5)
     return (matmul(vectors, matmul(inner, h(vectors))),)
 
 
-def eigh_dtype(call: Call) -> DType:
-    dtype = inexact_dtype(call)
-    return dtype.to_real() if call["part"] == "values" else dtype
+def _size_dtype(*vectors: str) -> Callable[[Call], DType]:
+    """Sizes of complex matrices are real; `vectors`: the parts that are not sizes."""
+
+    def rule(call: Call) -> DType:
+        dtype = inexact_dtype(call)
+        return dtype if call["part"] in vectors else dtype.to_real()
+
+    return rule
+
+
+def eigh_reference(x: np.ndarray, part: str, upper: bool) -> np.ndarray:
+    values, vectors = np.linalg.eigh(x, "U" if upper else "L")
+    return {"values": values, "vectors": vectors}[part] if part != "apart" else apart(values)
 
 
 eigh = host_op(
     "eigh",
-    "Eigenvalues (rising) or eigenvectors (columns) of a Hermitian matrix, from one triangle.",
+    "Eigenvalues (rising) or eigenvectors (columns) of a Hermitian matrix, from one triangle; "
+    "`apart`: the values with none repeated. See [repeated values].",
     (Arg("x"), Attr("part", "values"), Attr("upper", False)),
-    lambda x, part, upper: np.linalg.eigh(x, "U" if upper else "L")[part == "vectors"],
+    eigh_reference,
     eigh_grad,
-    shape=lambda call: call["x"].shape[: -1 if call["part"] == "values" else None],
-    dtype=eigh_dtype,
+    shape=lambda call: call["x"].shape[: None if call["part"] == "vectors" else -1],
+    dtype=_size_dtype("vectors"),
     samples=lambda rng: [
         Sample((symmetric(rng, 3, 3),), {"part": part}, skip=("symmetric",))
-        for part in ("values", "vectors")
+        for part in ("values", "vectors", "apart")
     ],
 )
 
@@ -187,25 +239,21 @@ eigh = host_op(
 def svd_shape(call: Call) -> Shape:
     *lead, m, n = call["x"].shape
     k = size_minimum(m, n)
-    return {"u": (*lead, m, k), "s": (*lead, k), "vh": (*lead, k, n)}[call["part"]]
-
-
-def svd_dtype(call: Call) -> DType:
-    dtype = inexact_dtype(call)
-    return dtype.to_real() if call["part"] == "s" else dtype
+    line = (*lead, k)
+    return {"u": (*lead, m, k), "s": line, "apart": line, "vh": (*lead, k, n)}[call["part"]]
 
 
 def svd_reference(x: np.ndarray, part: str) -> np.ndarray:
-    found = np.linalg.svd(x, full_matrices=False)
-    return found[("u", "s", "vh").index(part)]
+    u, s, vh = lapack.svd(x)
+    return {"u": u, "s": s, "vh": vh}[part] if part != "apart" else apart_from_zero(s)
 
 
 def svd_grad(g: Any, x: Any, part: str) -> tuple:
     """Townsend's formulas for a reduced SVD with distinct singular values. Complex vectors turn by
     phases that the factors share; the turn of both is counted with u."""
-    u, sizes, vh = (svd(x, part=p) for p in ("u", "s", "vh"))
+    u, sizes, vh = (svd(x, part=p) for p in ("u", "apart", "vh"))
     row = reshape(sizes, (*sizes.shape[:-1], 1, sizes.shape[-1]))
-    if part == "s":
+    if part in ("s", "apart"):
         return (matmul(mul(u, to_dtype(reshape(g, row.shape), x.dtype)), vh),)
     gaps = to_dtype(_gaps(mul(sizes, sizes)), x.dtype)
     s = to_dtype(sizes, x.dtype)
@@ -235,18 +283,17 @@ def check_matrix(call: Call) -> None:
 
 svd = host_op(
     "svd",
-    "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced).",
+    "u, the singular values s (falling), or vh, with u @ diag(s) @ vh = x (reduced); `apart`: the "
+    "values with none repeated and none 0. See [repeated values].",
     (Arg("x"), Attr("part", "s")),
     svd_reference,
     svd_grad,
     shape=svd_shape,
-    dtype=lambda call: (
-        inexact_dtype(call).to_real() if call["part"] == "s" else inexact_dtype(call)
-    ),
+    dtype=_size_dtype("u", "vh"),
     check=check_matrix,
     samples=lambda rng: [
         Sample((well(rng, 4, 4)[:rows, :columns],), {"part": part})
-        for part in ("u", "s", "vh")
+        for part in ("u", "s", "vh", "apart")
         for rows, columns in ((4, 3), (3, 4), (3, 3))
     ],
     error_samples=SQUARE_ERRORS[:1],

@@ -15,7 +15,13 @@ from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.pointwise import xlogy
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.rules import Shape, elementwise_shape, float_dtype, inexact_dtype
+from rushlight.ops.rules import (
+    Shape,
+    broadcast_shapes,
+    elementwise_shape,
+    float_dtype,
+    inexact_dtype,
+)
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, exp, log, log1p, sigmoid, sign
@@ -31,7 +37,8 @@ def check_reduction(call: Call) -> None:
 
 
 def loss_shape(call: Call) -> Shape:
-    return elementwise_shape(call) if call["reduction"] == "none" else ()
+    whole = elementwise_shape(call)  # shapes that do not fit are an error of every reduction
+    return whole if call["reduction"] == "none" else ()
 
 
 def reduced(each: Any, reduction: str) -> Any:
@@ -55,9 +62,8 @@ def share(g: Any, shape: Shape, reduction: str) -> Any:
 
 
 def full_shape(meta: Meta) -> Shape:
-    """Losses take operands of one shape; a broadcast one is the larger."""
-    a, b = meta.shape("input"), meta.shape("target")
-    return a if len(a) >= len(b) else b
+    """The shape of the losses of single elements: operands broadcast."""
+    return broadcast_shapes(meta.shape("input"), meta.shape("target"))
 
 
 def numpy_reduced(each: np.ndarray, reduction: str) -> np.ndarray:

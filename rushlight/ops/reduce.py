@@ -10,7 +10,8 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Call, Dim, Dims, NotDifferentiable, OpDef, op
-from rushlight.ops import pairs, samples
+from rushlight.ops import complex_pairs as pairs
+from rushlight.ops import samples
 from rushlight.ops.binary import div, eq, logical_and, mul
 from rushlight.ops.build import full, keep, unreduce, zeros
 from rushlight.ops.late import late

@@ -74,10 +74,6 @@ def unary_int(low: int, high: int) -> Samples:
     return lambda rng: [Sample((whole(rng, *s, low=low, high=high),)) for s in ((3, 4), (), (0,))]
 
 
-def unary_bool(rng: Rng) -> list[Sample]:
-    return [Sample((truth(rng, 3, 4),)), Sample((truth(rng),))]
-
-
 PAIRS = (((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2, 3)), ((0, 2), (2,)))
 
 

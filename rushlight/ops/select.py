@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType, bool_, convert_array, float32, float64, int32, uint8
+from rushlight.ir import float8 as float8  # conversions of numbers of one byte
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, op
-from rushlight.ops import pairs
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import common_dtype, dtype_attr, elementwise_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth

@@ -140,7 +140,7 @@ def logsumexp_grad(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, meta: 
 logsumexp = reduction("logsumexp", "log of the sum of exponentials over dims.",
                        logsumexp_decompose,
                        lambda input, dim, keepdim: ref.logsumexp(input, ref.axes(dim), keepdim),
-                       logsumexp_grad, dtype=inexact_dtype)  # fmt: skip
+                       logsumexp_grad, dtype=inexact_dtype, promote="float")  # fmt: skip
 
 
 NORM_INPUTS = (Arg("input"), Attr("p", 2.0), Dims("dim", None), Attr("keepdim", False))

@@ -15,7 +15,8 @@ import numpy as np
 from rushlight.base.dtypes import bool_, float32, int32, int64
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, OpDef, op
-from rushlight.ops import pair_math, pairs, samples
+from rushlight.ops import complex_math, samples
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops import reference as ref
 from rushlight.ops.build import conj_of
 from rushlight.ops.late import late
@@ -163,54 +164,54 @@ sign = _unary("sign", "-1, 0 or 1; 0 for NaN.", scalar_sign, ref.sign,
               pair="Unlike NumPy, torch.sign is not intended to support complex numbers. Please use"
                    " torch.sgn instead.")
 exp = _inexact("exp", "Raise e to each element.", "exp", np.exp,
-               lambda g, out: (g * conj_of(out),), pair_math.exp)
+               lambda g, out: (g * conj_of(out),), complex_math.exp)
 exp2 = _inexact("exp2", "Raise 2 to each element.", "exp2", np.exp2,
-                lambda g, out: (g * conj_of(out) * 0.6931471805599453,), pair_math.exp2)
+                lambda g, out: (g * conj_of(out) * 0.6931471805599453,), complex_math.exp2)
 expm1 = _inexact("expm1", "exp(x) - 1, exact near 0.", "expm1", np.expm1,
-                 lambda g, out: (g * (conj_of(out) + 1.0),), pair_math.expm1)
+                 lambda g, out: (g * (conj_of(out) + 1.0),), complex_math.expm1)
 log = _inexact("log", "The natural logarithm.", "log", np.log,
-               lambda g, x: (g / conj_of(x),), pair_math.natural_log, samples=positive_range)
+               lambda g, x: (g / conj_of(x),), complex_math.natural_log, samples=positive_range)
 log2 = _inexact("log2", "The logarithm to base 2.", "log2", np.log2,
-                lambda g, x: (g / (conj_of(x) * 0.6931471805599453),), pair_math.log2,
+                lambda g, x: (g / (conj_of(x) * 0.6931471805599453),), complex_math.log2,
                 samples=positive_range)
 log10 = _inexact("log10", "The logarithm to base 10.", "log10", np.log10,
-                 lambda g, x: (g / (conj_of(x) * 2.302585092994046),), pair_math.log10,
+                 lambda g, x: (g / (conj_of(x) * 2.302585092994046),), complex_math.log10,
                  samples=positive_range)
 log1p = _inexact("log1p", "log(1 + x), exact near 0.", "log1p", np.log1p,
-                 lambda g, x: (g / (conj_of(x) + 1.0),), pair_math.log1p, samples=unit_range)
+                 lambda g, x: (g / (conj_of(x) + 1.0),), complex_math.log1p, samples=unit_range)
 sqrt = _inexact("sqrt", "The square root.", s.sqrt, np.sqrt,
-                lambda g, out: (g / (conj_of(out) * 2.0),), pair_math.sqrt,
+                lambda g, out: (g / (conj_of(out) * 2.0),), complex_math.sqrt,
                 samples=positive_range)
 rsqrt = _inexact("rsqrt", "One over the square root.", "rsqrt", lambda x: 1 / np.sqrt(x),
-                 rsqrt_grad, pair_math.rsqrt, samples=positive_range)
+                 rsqrt_grad, complex_math.rsqrt, samples=positive_range)
 reciprocal = _inexact("reciprocal", "One over each element.", lambda x: s.div(1.0, x),
                       lambda x: 1 / x, reciprocal_grad, pairs.reciprocal, samples=positive_range)
 sin = _inexact("sin", "The sine (radians).", "sin", np.sin,
-               lambda g, x: (g * cos(conj_of(x)),), pair_math.sin)
+               lambda g, x: (g * cos(conj_of(x)),), complex_math.sin)
 cos = _inexact("cos", "The cosine (radians).", "cos", np.cos,
-               lambda g, x: (-g * sin(conj_of(x)),), pair_math.cos)
-tan = _inexact("tan", "The tangent (radians).", "tan", np.tan, tan_grad, pair_math.tan,
+               lambda g, x: (-g * sin(conj_of(x)),), complex_math.cos)
+tan = _inexact("tan", "The tangent (radians).", "tan", np.tan, tan_grad, complex_math.tan,
                samples=samples.unary(-1.3, 1.3))
 asin = _inexact("asin", "The inverse sine.", "asin", np.arcsin,
-                lambda g, x: (g * rsqrt(1.0 - _square(conj_of(x))),), pair_math.asin,
+                lambda g, x: (g * rsqrt(1.0 - _square(conj_of(x))),), complex_math.asin,
                 samples=unit_range)
 acos = _inexact("acos", "The inverse cosine.", "acos", np.arccos,
-                lambda g, x: (-g * rsqrt(1.0 - _square(conj_of(x))),), pair_math.acos,
+                lambda g, x: (-g * rsqrt(1.0 - _square(conj_of(x))),), complex_math.acos,
                 samples=unit_range)
 atan = _inexact("atan", "The inverse tangent.", "atan", np.arctan,
-                lambda g, x: (g / (_square(conj_of(x)) + 1.0),), pair_math.atan)
+                lambda g, x: (g / (_square(conj_of(x)) + 1.0),), complex_math.atan)
 sinh = _inexact("sinh", "The hyperbolic sine.", "sinh", np.sinh,
-                lambda g, x: (g * cosh(conj_of(x)),), pair_math.sinh)
+                lambda g, x: (g * cosh(conj_of(x)),), complex_math.sinh)
 cosh = _inexact("cosh", "The hyperbolic cosine.", "cosh", np.cosh,
-                lambda g, x: (g * sinh(conj_of(x)),), pair_math.cosh)
+                lambda g, x: (g * sinh(conj_of(x)),), complex_math.cosh)
 tanh = _inexact("tanh", "The hyperbolic tangent.", "tanh", np.tanh,
-                lambda g, out: (g * (1.0 - _square(conj_of(out))),), pair_math.tanh)
+                lambda g, out: (g * (1.0 - _square(conj_of(out))),), complex_math.tanh)
 asinh = _inexact("asinh", "The inverse hyperbolic sine.", "asinh", np.arcsinh,
-                 lambda g, x: (g * rsqrt(_square(conj_of(x)) + 1.0),), pair_math.asinh)
+                 lambda g, x: (g * rsqrt(_square(conj_of(x)) + 1.0),), complex_math.asinh)
 acosh = _inexact("acosh", "The inverse hyperbolic cosine.", "acosh", np.arccosh,
-                 acosh_grad, pair_math.acosh, samples=samples.unary(1.1, 4))
+                 acosh_grad, complex_math.acosh, samples=samples.unary(1.1, 4))
 atanh = _inexact("atanh", "The inverse hyperbolic tangent.", "atanh", np.arctanh,
-                 lambda g, x: (g / (1.0 - _square(conj_of(x))),), pair_math.atanh,
+                 lambda g, x: (g / (1.0 - _square(conj_of(x))),), complex_math.atanh,
                  samples=unit_range)
 erf = _unary("erf", "The error function.", "erf", ref.erf,
              lambda g, x: (g * (2.0 / pi**0.5) * exp(-(x * x)),))
@@ -223,7 +224,7 @@ digamma = _unary("digamma", "The derivative of lgamma.", "digamma", ref.digamma,
 lgamma = _unary("lgamma", "The logarithm of the absolute gamma function.", "lgamma", ref.lgamma,
                 lambda g, x: (g * digamma(x),), samples=positive_range)
 sigmoid = _inexact("sigmoid", "1 / (1 + exp(-x)).", "sigmoid", ref.sigmoid,
-                   lambda g, out: (g * conj_of(out * (1.0 - out)),), pair_math.sigmoid)
+                   lambda g, out: (g * conj_of(out * (1.0 - out)),), complex_math.sigmoid)
 floor = _unary("floor", "The largest whole number not above.", _whole(s.floor), ref.whole(np.floor),
                zero_grad, dtype=operand_dtype, cheap=True,
               pair="floor is not supported for complex inputs")

@@ -32,6 +32,7 @@ from rushlight.ir.node import Node, make_node, scalar_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
+from rushlight.tensors.operands import check_bytes
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.tracked import Tracked
@@ -153,7 +154,8 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
-            _number(arg, dtype, operands) if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
+            number_of(arg, dtype, operands)
+            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
             else arg._value() if dtype is None or arg._dtype is dtype
             else ops.cast.node(arg._value(), dtype)
             for arg in operands
@@ -201,7 +203,7 @@ def _nodes_apart(
     src = []
     for arg, name in zip(operands, owners, strict=False):
         if not isinstance(arg, Tensor):
-            src.append(_number(arg, dtype, operands))
+            src.append(number_of(arg, dtype, operands))
         elif name in NOT_PROMOTED or dtype is None or arg._dtype is dtype:
             src.append(arg._value())
         else:
@@ -251,7 +253,7 @@ def complex_number(value: complex, dtype: DType) -> Node:
     return ops.complex_.node(scalar_node(value.real, part), scalar_node(value.imag, part))
 
 
-def _number(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
+def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
     if isinstance(arg, Node):
         return arg
     if dtype is None:
@@ -370,6 +372,7 @@ def _derive(
     if record.check is not None:
         record.check(call)
     record.check_complex(call)
+    check_bytes(record, src)
     found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
     if record.check is None and not plan.has_offsets:
         if len(plan.cache) > CACHE_LIMIT:

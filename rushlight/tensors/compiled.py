@@ -37,7 +37,10 @@ from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.user_backend import BackendFunction
 
+# PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
+BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
@@ -57,7 +60,8 @@ def compile(  # noqa: A001  (PyTorch's name)
     """Make a function, module or whole training step replay as one program.
 
     Usable as a decorator. `dynamic`, `mode`, `options` are accepted: sizes become symbolic at the
-    second sight whatever `dynamic` says.
+    second sight whatever `dynamic` says. `backend` is a name of BACKENDS, or a callable that gets
+    each graph and its example inputs and gives what is called in its place (`user_backend.py`).
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -73,13 +77,18 @@ def compile(  # noqa: A001  (PyTorch's name)
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a callable, got {type(model).__name__}")
-    compiled = CompiledFunction(model, fullgraph)
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
+    if callable(backend):
+        compiled: Any = BackendFunction(model, backend)
+    else:
+        compiled = CompiledFunction(model, fullgraph)
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         return _compiled_module(model, compiled)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
 
 
-def _compiled_module(model: Any, compiled: CompiledFunction) -> Any:
+def _compiled_module(model: Any, compiled: Callable[..., Any]) -> Any:
     """A module whose `__call__` is compiled: everything else is the module's."""
     kind = type(model)
     members = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 import warnings
 from typing import Any
 
@@ -130,7 +131,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")
     if value._shape != self._shape:
         value = expand(value, self._shape)
-    if value._grad is not None and value.is_leaf and value.requires_grad:
+    if value is src and value.requires_grad:  # the history of the copy is not that of src
         value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
     return assign(self, value)
 
@@ -185,19 +186,23 @@ def _copied_dict(values: dict, memo: dict) -> dict:
 
 
 def reduce_ex(self: Tensor, protocol: int) -> tuple:
-    """Pickle by value: bytes, dtype and shape."""
+    """Pickle by value: bytes (which protocol 5 may keep outside), dtype and shape."""
     if not self.is_leaf and self.requires_grad:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment."
         )
     values = np.ascontiguousarray(look(self))
-    state = (values.tobytes(), self._dtype.name, tuple(self._shape), self.requires_grad)
+    if protocol >= 5:
+        data: Any = pickle.PickleBuffer(values.reshape(-1).view(np.uint8))
+    else:
+        data = values.tobytes()
+    state = (data, self._dtype.name, tuple(self._shape), self.requires_grad)
     return (rebuild, (type(self), *state, dict(self.__dict__)))
 
 
 def rebuild(
-    cls: type, data: bytes, dtype: str, shape: tuple, requires_grad: bool, extra: dict
+    cls: type, data: Any, dtype: str, shape: tuple, requires_grad: bool, extra: dict
 ) -> Tensor:
     """A tensor from its pickled parts."""
     kind = find_dtype(dtype)

@@ -1,4 +1,4 @@
-"""The families of functions, in the order in which later ones may replace names of earlier ones.
+"""The families of functions; a name belongs to one of them.
 
 Gives FUNCTIONS (the torch namespace) and METHODS (the Tensor class), with the forms of `forms.py`.
 """
@@ -25,21 +25,25 @@ from rushlight.tensors import (
     functions_special,
     functions_spectral,
     functions_stats,
+    functions_turned,
+    functions_unique,
     functions_view,
     random,
 )
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.operands import checked
 
 FAMILIES = (
-    functions_view, functions_slices, functions_math, functions_select, functions_reduce,
-    functions_shape, functions_linalg, functions_solve, functions_factor, functions_matrix,
-    functions_copies, functions_special, functions_stats, functions_integrals, functions_native,
-    functions_complex, functions_spectral, functional_sample, random,
+    functions_view, functions_slices, functions_math, functions_select, functions_unique,
+    functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
+    functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
+    functions_native, functions_turned, functions_complex, functions_spectral, functional_sample,
+    random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
-    FUNCTIONS.update(_family.FUNCTIONS)
+    FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update(_family.METHODS)
 
 # What PyTorch gives an `out=`, where the function itself has none.

@@ -13,7 +13,7 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float16, float32, float64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.convert import clone
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import select
 from rushlight.tensors.functions_view import alias, transpose
 from rushlight.tensors.inplace import NAMES
@@ -64,8 +64,8 @@ def _negated(input: Tensor) -> Tensor:
 def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The conjugate, computed: a copy. A real tensor itself."""
     if not input._dtype.is_complex:
-        return input if out is None else _finish(clone(input), out)
-    return _finish(apply(ops.conj, (input,), label="ConjPhysicalBackward0"), out)
+        return input if out is None else finish(clone(input), out)
+    return finish(apply(ops.conj, (input,), label="ConjPhysicalBackward0"), out)
 
 
 def resolve_conj(input: Tensor) -> Tensor:
@@ -142,12 +142,12 @@ def imag(input: Tensor) -> Tensor:
 
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i * imag, of two tensors of one floating point dtype."""
-    return _finish(apply(ops.complex_, _two_parts("complex", real, imag)), out)
+    return finish(apply(ops.complex_, _two_parts("complex", real, imag)), out)
 
 
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i * sin(angle))."""
-    return _finish(apply(ops.polar, _two_parts("polar", abs, angle)), out)
+    return finish(apply(ops.polar, _two_parts("polar", abs, angle)), out)
 
 
 def _two_parts(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from rushlight.ir.node import const_node
 from rushlight.tensors.apply import Defaults, apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functions_complex import conj_physical
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_shape import roll
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.inplace import NAMES, write_out
@@ -142,9 +142,9 @@ def _one_dim(name: str, forward: bool) -> Callable:
         x, dim = _along(_floating(input), n, dim)
         how = _norm(norm, forward)
         if x._dtype.is_complex:
-            return _finish(_c2c(x, (dim,), how, forward), out)
+            return finish(_c2c(x, (dim,), how, forward), out)
         result = _r2c(x, (dim,), how, False)
-        return _finish(result if forward else conj_physical(result), out)
+        return finish(result if forward else conj_physical(result), out)
 
     return _named(function, name)
 
@@ -158,7 +158,7 @@ def _half(name: str, forward: bool) -> Callable:
     ) -> Tensor:  # fmt: skip
         x, dim = _along(_real_only(name, input), n, dim)
         result = _r2c(x, (dim,), _norm(norm, forward), True)
-        return _finish(result if forward else conj_physical(result), out)
+        return finish(result if forward else conj_physical(result), out)
 
     return _named(function, name)
 
@@ -176,7 +176,7 @@ def _whole(name: str, forward: bool) -> Callable:
         _check_points(size)
         x = _resized(x, (dim,), (size // 2 + 1,))
         x = conj_physical(x) if forward else x
-        return _finish(_c2r(x, (dim,), _norm(norm, forward), size), out)
+        return finish(_c2r(x, (dim,), _norm(norm, forward), size), out)
 
     return _named(function, name)
 
@@ -233,7 +233,7 @@ def _many(name: str, forward: bool, two: bool) -> Callable:
     ) -> Tensor:  # fmt: skip
         sizes, dims = _shape_and_dims(input, s, dim)
         x = _resized(_complex(input), dims, sizes)
-        return _finish(_c2c(x, dims, _norm(norm, forward), forward), out)
+        return finish(_c2c(x, dims, _norm(norm, forward), forward), out)
 
     return _named(function, name)
 
@@ -251,9 +251,9 @@ def _many_half(name: str, forward: bool, two: bool) -> Callable:
             raise RuntimeError(f"{name} must transform at least one axis")
         x, how = _resized(x, dims, sizes), _norm(norm, forward)
         if forward:
-            return _finish(_r2c(x, dims, how, True), out)
+            return finish(_r2c(x, dims, how, True), out)
         first = conj_physical(_r2c(x, dims[-1:], how, True))
-        return _finish(_c2c(first, dims[:-1], how, False), out)
+        return finish(_c2c(first, dims[:-1], how, False), out)
 
     return _named(function, name)
 
@@ -268,9 +268,9 @@ def _many_whole(name: str, forward: bool, two: bool) -> Callable:
         sizes, dims, last = _last_of_whole(input, name, s, dim)
         x, how = _resized(_complex(input), dims, sizes), _norm(norm, forward)
         if not forward:
-            return _finish(_c2r(x, dims, how, last), out)
+            return finish(_c2r(x, dims, how, last), out)
         x = _c2c(x, dims[:-1], how, True)
-        return _finish(_c2r(conj_physical(x), dims[-1:], how, last), out)
+        return finish(_c2r(conj_physical(x), dims[-1:], how, last), out)
 
     return _named(function, name)
 

@@ -368,7 +368,8 @@ def check_index(
         at = tuple(int(i) for i in np.argwhere(wrong)[0])
         bad = int(values[at])
         text = negative if bad < 0 and negative else message
-        raise error(text.replace("{bad}", str(bad)).replace("{at}", str(at)))
+        place = str(at[0] if len(at) == 1 else at)
+        raise error(text.replace("{bad}", str(bad)).replace("{at}", place))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import bfloat16, complex32, complex64, convert_array, float16
+from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
@@ -34,7 +34,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
             )
-        if self._dtype in (bfloat16, complex32):
+        if self._dtype.np.kind == "V" or self._dtype.name == "bfloat16":
             raise TypeError(f"Got unsupported ScalarType {NAMES[self._dtype.name]}")
         for bit, name in ((CONJ, "conjugate"), (NEG, "negative")):
             if self._view is not None and self._view.has_bit(bit):
@@ -97,18 +97,20 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    return _widened(look(self)).reshape(-1)[0].item()
+    return _widened(self).reshape(-1)[0].item()
 
 
 def tolist(self: Tensor) -> Any:
-    return _widened(look(self)).tolist()
+    return _widened(self).tolist()
 
 
-def _widened(values: np.ndarray) -> np.ndarray:
-    """Halves and pairs of halves as numbers that Python has."""
-    if values.dtype == complex32.np:
+def _widened(self: Tensor) -> np.ndarray:
+    """The values as numbers that Python has."""
+    values, dtype = look(self), self._dtype
+    if dtype is complex32:
         return convert_array(values, complex64)
-    return values.astype(np.float32) if values.dtype in (bfloat16.np, float16.np) else values
+    narrow = dtype.kind == "float" and dtype.itemsize <= 2
+    return values.astype(np.float32) if narrow else values
 
 
 def to_bool(self: Tensor) -> bool:

@@ -69,9 +69,9 @@ SPECIAL = {
 TABLES = (families.METHODS, convert.METHODS, SPECIAL)
 
 
-def install() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Everything on the class; gives the bound functions of torch and of nn.functional."""
-    public, functional = bind.bind_records()
+def install() -> dict[str, Any]:
+    """Everything on the class; gives the bound functions of torch."""
+    public = bind.bind_records()
     bind.bind_operators()
     for table in TABLES:
         for name, function in table.items():
@@ -85,7 +85,7 @@ def install() -> tuple[dict[str, Any], dict[str, Any]]:
     for name, pair in WRITABLE_PROPERTIES.items():
         setattr(Tensor, name, property(*pair))
     TENSORS.finish = flush
-    return public, functional
+    return public
 
 
-PUBLIC, FUNCTIONAL = install()
+PUBLIC = install()

@@ -21,6 +21,11 @@ from rushlight.base.dtypes import (
     complex32,
     complex64,
     complex128,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -35,14 +40,17 @@ from rushlight.base.dtypes import (
     uint64,
 )  # fmt: skip
 from rushlight.engine.realize import flush
+from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
     convert,
     families,
     functional_act,
+    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
     default_dtype,
@@ -86,6 +94,11 @@ from rushlight.tensors.layouts import (
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from rushlight.tensors.printing import set_printoptions
@@ -207,15 +220,18 @@ TABLE.update(by_name(
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     complex32, complex64, complex128,
+    float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
     functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
     functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
+    sparse_coo=sparse_coo, sparse_csr=sparse_csr, sparse_csc=sparse_csc, sparse_bsr=sparse_bsr,
+    sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
@@ -224,3 +240,4 @@ TABLE.update(
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
+Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.base.dtypes import (
     DType,
     bool_,
+    complex32,
     complex64,
     complex128,
     convert_array,
@@ -156,8 +157,10 @@ def tensor_text(tensor: Any, indent: int) -> str:
     if tensor.numel() == 0:
         return "[]"
     values, floating = look(tensor), tensor.dtype.kind == "float"
-    if tensor.dtype.compute is not tensor.dtype:
-        values = convert_array(values, tensor.dtype.compute)
+    if tensor.dtype is complex32:
+        values = convert_array(values, complex64)
+    elif tensor.dtype.itemsize <= 2 and floating:
+        values = values.astype(np.float32)
     summarize = values.size > OPTIONS.threshold
     shown = _edges(values) if summarize else values
     is_complex = tensor.dtype.is_complex

@@ -9,7 +9,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
 from rushlight.tensors.apply import Defaults
-from rushlight.tensors.creation import _size, made, number_node
+from rushlight.tensors.creation import made, number_node, wanted_size
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
@@ -75,12 +75,12 @@ def int_node(low: int, high: int, shape: tuple, generator: Generator | None) -> 
 
 
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(uniform_node(shape, dtype or Defaults.dtype, generator), **options)
 
 
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(normal_node(shape, dtype or Defaults.dtype, generator), **options)
 
 
@@ -91,7 +91,7 @@ def randint(*args: Any, generator: Any = None, dtype: DType = int64, **options: 
         raise RuntimeError(
             f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
         )
-    node = int_node(low, high, _size((size,), options), generator)
+    node = int_node(low, high, wanted_size((size,), options), generator)
     return made(_as(node, dtype or int64), **options)
 
 

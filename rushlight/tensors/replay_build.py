@@ -26,7 +26,7 @@ from rushlight.engine.realize import (
 )
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
-from rushlight.engine.undo import settle as settle_changes
+from rushlight.engine.undo import forget_changes
 from rushlight.ir.node import Node
 from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
 from rushlight.tensors.storage import Storage
@@ -117,7 +117,7 @@ class Builder:
                 raise failed.error from None
             for node, buffer in zip(recording.roots, buffers, strict=True):
                 node.become_leaf(buffer)
-        settle_changes(any_failed())
+        forget_changes(any_failed())
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
             self.session.tracked, self.session.predicates,

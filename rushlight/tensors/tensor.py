@@ -297,6 +297,14 @@ def make_view(
     return made
 
 
+def seen_again(tensor: Tensor) -> Tensor:
+    """Another object for the same memory, view and history."""
+    made = object.__new__(Tensor)
+    _share(made, tensor)
+    made._grad = tensor._grad
+    return made
+
+
 def base_of(tensor: Tensor) -> Tensor:
     """The tensor that shows the whole storage."""
     view = tensor._view

@@ -88,6 +88,9 @@ def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
         return ops.view_as_complex(value)
     if record is ops.view_as_complex:
         return ops.view_as_real(value)
+    if record.name in ("read_wider", "read_narrower"):
+        back = ops.read_narrower if record.name == "read_wider" else ops.read_wider
+        return back(value, before.dtype)
     if record.name == "as_strided":
         return _undo_strided(before, value, *attrs)
     if record is ops.unfold:

@@ -17,12 +17,9 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.backends.llvm import executor
-from rushlight.backends.llvm.build import build as llvm_build
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.backends.llvm.plan import load as llvm_load
 from rushlight.backends.llvm.pool import set_num_threads
-from rushlight.compiler.pipeline import compile_graph
-from rushlight.engine.programs import Program, Template, _symbolic_graph, make_template
+from rushlight.engine.programs import Program, Template, compile_recording, make_template
 from rushlight.engine.realize import run_program
 from rushlight.engine.signature import Recording, offset_positions, record
 from rushlight.ir.interpret import interpret
@@ -35,9 +32,9 @@ TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO
 
 @dataclass(frozen=True)
 class Setup:
-    """target: a name of TARGETS, or "interp". vary: sizes of these values are variables. donate:
-    inputs are copies that the program may overwrite. threads: 2 shares out every launch, however
-    small."""
+    """target: a name of TARGETS, or of a backend. vary: sizes of these values are variables.
+    donate: inputs are copies that the program may overwrite. threads: 2 shares out every launch,
+    however small."""
 
     target: str = "host"
     vary: frozenset[int] = frozenset()
@@ -60,17 +57,12 @@ def template_of(recording: Recording, vary: frozenset[int]) -> Template:
     return make_template(np.stack([first, second]), offset_positions(recording))
 
 
-def compile_recording(
+def compile_for(
     recording: Recording, template: Template, target: str, donated: frozenset[int] = frozenset()
 ) -> Program:
-    if target == "interp":
-        backend = find_backend("interp")
-        build, load, caps = backend.build, backend.load, backend.find()
-    else:
-        build, load, caps = llvm_build, llvm_load, find_caps(TARGETS[target])
-    graph = _symbolic_graph(recording, template, donated, lambda node: node.name)
-    plan = compile_graph(graph, lambda programs: build(programs, caps), verify=True)
-    return Program(template, plan, load(plan, caps), target)
+    backend = find_backend("llvm" if target in TARGETS else target)
+    caps = find_caps(TARGETS[target]) if target in TARGETS else backend.require()
+    return compile_recording(recording, template, donated, backend, caps, lambda node: node.name)
 
 
 def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # noqa: B008
@@ -79,7 +71,7 @@ def run(roots: Sequence[Node], setup: Setup = Setup()) -> list[np.ndarray]:  # n
     template = template_of(recording, setup.vary)
     inputs = recording.inputs
     donated = frozenset(range(len(inputs))) if setup.donate else frozenset()
-    program = compile_recording(recording, template, setup.target, donated)
+    program = compile_for(recording, template, setup.target, donated)
     values = template.match(np.array(recording.ints, np.int64))
     assert values is not None
     buffers = [copy_buffer(leaf) if setup.donate else leaf.buffer for leaf in inputs]
@@ -96,7 +88,7 @@ def run_as_seen_first(first: Recording, second: Recording, target: str) -> list[
     """The values of `second` by the program with variables that `first` was compiled to."""
     samples = np.array([first.ints, second.ints], np.int64)
     template = make_template(samples, offset_positions(first))
-    program = compile_recording(first, template, target)
+    program = compile_for(first, template, target)
     values = template.match(samples[1])
     assert values is not None
     inputs = [leaf.buffer for leaf in second.inputs]

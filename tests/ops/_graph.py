@@ -1,4 +1,4 @@
-"""Helpers of the record tests: build a call from a sample, expand composites, run graphs."""
+"""Helpers of the record tests: expand composites, compare values."""
 
 from __future__ import annotations
 
@@ -8,51 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rushlight.base.dtypes import DType, dtype_of_numpy, float32
-from rushlight.ir.interpret import interpret
-from rushlight.ir.node import Node, buffer_node, make_node, topological
+from rushlight.base.dtypes import DType, float32
+from rushlight.ir.node import Node, make_node, topological
 from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef
 from rushlight.ops import cast
-from rushlight.ops.samples import Sample
-
-
-class Built:
-    """A sample's operands as buffer nodes, the node of the call, and the arrays they hold."""
-
-    def __init__(self, record: OpDef, sample: Sample, dtype: Any = None) -> None:
-        self.record, self.sample = record, sample
-        self.arrays: dict[Node, np.ndarray] = {}
-        self.inputs: dict[str, Any] = {}
-        named = [p for p in record.params if not p.is_attr]
-        for param, arg in zip(named, sample.args, strict=False):
-            if param.variadic:
-                self.inputs[param.name] = [self.leaf(item, dtype) for item in arg]
-            elif arg is None:
-                self.inputs[param.name] = None
-            else:
-                keep = None if param.kind == "value" else dtype
-                self.inputs[param.name] = self.leaf(arg, keep)
-        self.node: Node = record.node(**self.inputs, **sample.attrs)
-
-    def leaf(self, value: Any, dtype: Any = None) -> Node:
-        array = np.asarray(value)
-        if dtype is not None and array.dtype.kind == "f":
-            array = array.astype(dtype)
-        node = buffer_node(None, array.shape, dtype_of_numpy(array.dtype))
-        self.arrays[node] = array
-        return node
-
-    def run(self, *roots: Node) -> list[np.ndarray]:
-        return interpret(roots, self.arrays.__getitem__)
-
-    def operands(self) -> list[tuple[str, Node]]:
-        """(parameter, node) of the tensor operands, lists flattened."""
-        found = []
-        for param in self.record.params:
-            node = self.inputs.get(param.name)
-            if param.kind == "tensor" and node is not None:
-                found += [(param.name, n) for n in (node if param.variadic else [node])]
-        return found
 
 
 def expand_where(root: Node, wanted: Callable[[OpDef], bool]) -> Node:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _graph import Built, primitives
+from _graph import primitives
 
 import rushlight.ops as ops
 from rushlight.base.dtypes import bfloat16, bool_, float32, float64, int64
@@ -12,6 +12,7 @@ from rushlight.ir.node import buffer_node, scalar_node, topological
 from rushlight.ir.opdef import all_ops
 from rushlight.ops import Meta
 from rushlight.ops.samples import Sample
+from rushlight.testing.calls import Built
 
 X = buffer_node(None, (3, 4), float32)
 PRIMITIVES = {

@@ -5,19 +5,16 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-from _graph import Built, close, expand_where, primitives, with_rules
+from _graph import close, expand_where, primitives, with_rules
 from _vjp import numeric, vjp
 
 from rushlight.ir.node import topological
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, all_ops
 from rushlight.ops.samples import Sample
+from rushlight.testing.calls import Built, samples_of
 
 RECORDS = list(all_ops().values())
 COMPOSITES = [r for r in RECORDS if r.decompose is not None]
-
-
-def samples_of(record) -> list[Sample]:
-    return record.samples(np.random.default_rng(sum(map(ord, record.name))))
 
 
 def ids(record) -> str:

@@ -29,8 +29,10 @@ FLOAT_ONLY = set(
     "cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid div atan2 copysign "
     "nextafter".split()
 )
-WHOLE_ONLY = set("bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right".split())
-NOT_BOOL = set("neg sub floor_divide fmod remainder pow shift_left shift_right".split())
+WHOLE_ONLY = set(
+    "bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right gcd".split()
+)
+NOT_BOOL = set("neg sub floor_divide fmod remainder pow shift_left shift_right gcd".split())
 CASES = [
     (r, d)
     for r in ELEMENTWISE

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _graph import Built, primitives
+from _graph import primitives
 from _vjp import vjp
 
 from rushlight.ir.interpret import interpret
@@ -19,6 +19,8 @@ from rushlight.ir.opdef import NotDifferentiable, all_ops
 from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint_walk import evaluate
 from rushlight.ops.samples import Sample
+from rushlight.testing.calls import Built
+from rushlight.testing.calls import samples_of as all_samples
 
 # Settings that depend on the sizes as numbers (a slice's end, a factor of a size).
 STATIC = set(
@@ -76,8 +78,7 @@ def numbers(value: Any) -> Any:
 
 
 def samples_of(record) -> list[Sample]:
-    found = record.samples(np.random.default_rng(sum(map(ord, record.name))))
-    return [s for s in found if s.args and all(_is_full(a) for a in s.args)]
+    return [s for s in all_samples(record) if s.args and all(_is_full(a) for a in s.args)]
 
 
 def _is_full(value: Any) -> bool:

@@ -12,12 +12,13 @@ import pytest
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent.parent / "ops"))
 
-from _graph import Built, primitives  # noqa: E402
+from _graph import primitives  # noqa: E402
 from _vjp import vjp  # noqa: E402
 
 from rushlight.ir.opdef import NotDifferentiable, all_ops  # noqa: E402
 from rushlight.ops import einsum  # noqa: E402
 from rushlight.ops.samples import Sample  # noqa: E402
+from rushlight.testing.calls import Built  # noqa: E402
 
 pytestmark = pytest.mark.parity
 F = torch.nn.functional

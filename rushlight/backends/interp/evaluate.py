@@ -96,7 +96,7 @@ def cast(value: np.ndarray, source: DType, target: DType) -> np.ndarray:
 
 def _float_to_int(value: np.ndarray, target: DType) -> np.ndarray:
     if target.name == "uint64":
-        high = (value >= 2.0**63) & (value < 2.0**64)
+        high = value >= 2.0**63
         low = _in_range(np.where(high, value - 2.0**63, value), np.int64)
         return np.where(high, low ^ np.iinfo(np.int64).min, low).view(np.uint64)
     wide = np.int64 if target.name in ("int64", "uint32") else np.int32

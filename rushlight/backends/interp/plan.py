@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,8 @@ import numpy as np
 
 from rushlight.backends.interp.run import run_program
 from rushlight.base.dtypes import DType
-from rushlight.compiler.target import BufferSpec, Caps, HostCall, KernelCall, Plan
+from rushlight.compiler.host_calls import run_host_call, view
+from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir.symint import Expr
@@ -51,13 +51,13 @@ class InterpPlan:
     def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
         env = dict(zip(self.plan.variables, (int(i) for i in ints), strict=True))
         arrays = [
-            view(address, spec, env)
+            view(int(address), spec.dtype, evaluate(spec.size, env))
             for address, spec in zip(pointers, self.plan.buffers, strict=True)
         ]
         for region in self.plan.regions:
             for call in region:
                 if isinstance(call, HostCall):
-                    _run_host(call, arrays, env)
+                    run_host_call(call, self.plan, pointers, env)
                     continue
                 status = self._run_kernel(call, arrays, env, numbers)
                 if status:
@@ -82,23 +82,3 @@ class InterpPlan:
         }
         own = [arrays[i] for i in call.buffers]
         return run_program(program, own, sizes, params, self.races)
-
-
-def _run_host(call: HostCall, arrays: Sequence[np.ndarray], env: Mapping[str, int]) -> None:
-    """`shapes` holds the inputs' shapes, then the outputs'."""
-    shaped = []
-    for place, shape in zip((*call.inputs, *call.outputs), call.shapes, strict=True):
-        extents = tuple(evaluate(size, env) for size in shape)
-        shaped.append(arrays[place][: int(np.prod(extents))].reshape(extents))
-    count = len(call.inputs)
-    call.run(shaped[:count], shaped[count:])
-
-
-def view(address: int, spec: BufferSpec, env: Mapping[str, int]) -> np.ndarray:
-    """A flat array over memory that somebody else keeps alive."""
-    count = evaluate(spec.size, env)
-    nbytes = count * spec.dtype.itemsize
-    if nbytes == 0:
-        return np.empty(0, spec.dtype.np)
-    raw = (ctypes.c_char * nbytes).from_address(int(address))
-    return np.frombuffer(raw, dtype=np.uint8).view(spec.dtype.np)

@@ -17,8 +17,9 @@ from rushlight.backends.llvm.memory import any_lane
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import in_vectors, lane_mask, min_value
+from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import AttentionSchedule
-from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import AttentionGrid, Store
 from rushlight.ir.scalar import E, acc, topological
 
@@ -184,9 +185,7 @@ class StepEmitter:
         value: ir.Value,
     ) -> None:  # fmt: skip
         known: dict[E, ir.Value] = {self.acc: value}
-        for store in stores:
-            result = emit_value(self.ctx, builder, store.value, env, lanes, known)
-            emit_store(self.ctx, builder, store, env, lanes, result, known)
+        emit_stores(self.ctx, builder, stores, env, lanes, known)
 
     # ---- vectors -------------------------------------------------------------------------
 

@@ -24,9 +24,9 @@ import numpy as np
 
 from rushlight.backends.llvm.executor import Segment, Tables, run_segment
 from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS
-from rushlight.backends.llvm.scalars import ScalarSlots
-from rushlight.backends.llvm.sizes import compile_ints
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
+from rushlight.compiler.numbers import ScalarSlots
+from rushlight.compiler.size_functions import compile_ints
 from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.ir.symint import Expr, Var, mul
 from rushlight.ir.symint_walk import substitute

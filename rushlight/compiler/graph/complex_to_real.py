@@ -27,7 +27,6 @@ from rushlight.ops import (
     interleave,
     iota,
     pad,
-    pairs,
     permute,
     reshape,
     scatter_nd,
@@ -35,7 +34,8 @@ from rushlight.ops import (
     slice_scatter_,
     unfold,
 )
-from rushlight.ops.pairs import Pair, cast, is_zero
+from rushlight.ops import complex_pairs as pairs
+from rushlight.ops.complex_pairs import Pair, cast, is_zero
 
 # Of several operands one in memory is enough: what these write is written region by region.
 REGIONS = frozenset(("cat", "slice_scatter_", "scatter_nd", "gather_nd"))

@@ -14,8 +14,9 @@ from typing import Any
 
 from rushlight.base.dtypes import DType
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
-from rushlight.compiler.graph.simplify import rule_of, simplify
+from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, make_node, topological, with_dtype
+from rushlight.ir.pattern import Rule
 from rushlight.ops import cast
 
 
@@ -59,12 +60,12 @@ class _Rewriting:
                 self.trace.rewrote(op.name, defined_at(op.decompose), again, expanded)
                 done[node] = done[again] = self.run(expanded, owner)
             else:
-                done[node] = simpler = simplify(again)
-                if simpler is not again:
-                    where = defined_at(rule_of(again))
-                    self.trace.rewrote(f"simplify_{op.name}", where, again, simpler)
+                done[node] = simplify(again, self._tell)
             self.came_from.setdefault(done[node], owner)
         return done[root]
+
+    def _tell(self, rule: Rule, before: Node, after: Node) -> None:
+        self.trace.rewrote(rule.name, rule.defined_at, before, after)
 
 
 def _expand(node: Node) -> Node:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, int64, uint8
 from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.coords import linear, reshape_coords, strides_of
 from rushlight.ir import scalar as s
@@ -84,7 +84,7 @@ class Access:
         args = [self.value(src, broadcast(src, at), mask) for src in node.src]
         attrs = dict(zip(op.attr_index, node.attrs, strict=False))
         body = scalar_body(op.scalar)
-        if op.name == "cast":
+        if op.name in ("cast", "bitcast"):  # they say themselves what they do with narrow floats
             return body(*args, **attrs)
         compute = [s.cast(a, a.dtype.compute) for a in args]
         result = body(*compute, **attrs)
@@ -260,6 +260,8 @@ def both(a: E | None, b: E | None) -> E | None:
 def select(condition: E, a: E, b: E) -> E:
     """select for any dtype: bfloat16 and float16 pass through float32 (exactly)."""
     dtype: DType = a.dtype
+    if dtype in BYTE_FLOATS:
+        return s.bitcast(s.select(condition, s.bitcast(a, uint8), s.bitcast(b, uint8)), dtype)
     if dtype.compute is dtype:
         return s.select(condition, a, b)
     wide = s.select(condition, s.cast(a, dtype.compute), s.cast(b, dtype.compute))

@@ -59,7 +59,8 @@ SCATTER_KINDS = ("set", "sum", "prod", "max", "min")
 class Buffer:
     """Memory shared by all instances: `size` elements. role: "in", "out", "inout" or "scratch".
 
-    Buffers of one program may alias only as "inout" (element i read and written at one point).
+    Buffers of one program are apart, but an "out" may be the memory of an "in" whose elements are
+    read only at the point that writes them (an "inout" is both by name).
     """
 
     name: str
@@ -121,7 +122,7 @@ class Store:
 @dataclass(frozen=True, eq=False)
 class Map:
     """Every store for every point of `axes` (outermost first). No point reads another's store; the
-    values and masks of a point are computed before its first store."""
+    values and masks of a point are computed before its first store (so in every list of stores)."""
 
     axes: tuple[Axis, ...]
     stores: tuple[Store, ...]

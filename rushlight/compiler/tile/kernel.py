@@ -12,6 +12,7 @@ from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, broadcast, load_of
 from rushlight.compiler.tile.coords import linear, strides_of
+from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
@@ -54,21 +55,12 @@ class Kernel:
     inplace: tuple[tuple[Node, Node], ...] = ()
 
     def reads_own_element(self, source: Node, result: Node) -> bool:
-        """A map that reads `source` only at the offsets at which it stores `result`."""
-        numbers = {node: i for i, node in enumerate(self.nodes) if node is not None}
-        source_buffer = self.program.buffers[numbers[source]]
-        result_buffer = self.program.buffers[numbers[result]]
-        (grid,) = self.program.grids
-        assert isinstance(grid, Grid)
-        (statement,) = grid.body
-        assert isinstance(statement, Map)
-        places = [store.at for store in statement.stores if store.dest is result_buffer]
-        loads = [
-            e.meta[1]
-            for e in s.topological([store.value for store in statement.stores])
-            if e.op == "load" and e.meta[0] is source_buffer
-        ]
-        return bool(places) and all(at in places for at in loads)
+        """See `inplace.reads_own_element`, for the buffers that hold these nodes."""
+        return reads_own_element(self.program, self.buffer_of(source), self.buffer_of(result))
+
+    def buffer_of(self, node: Node) -> Buffer:
+        """The buffer that holds a node."""
+        return self.program.buffers[self.nodes.index(node)]
 
 
 @dataclass(eq=False)

@@ -100,6 +100,8 @@ class _Verifier:
         for name, operand, axis in (("a", grid.a, grid.m), ("b", grid.b, grid.n)):
             with self.axes((*grid.batch, axis, grid.k)), self.at(f"operand {name}"):
                 self.expr(operand)
+        if grid.acc_dtype is scalar.bool_:
+            self.fail("a sum of bool is not defined: cast first")
         with self.axes((*grid.batch, grid.m, grid.n)):
             self.acc = grid.acc_dtype
             self.stores(grid.stores)
@@ -142,6 +144,7 @@ class _Verifier:
                 self.fail(f"row is {grid.row.dtype.name}, must be int64")
             with self.axes((grid.width,)):
                 self.expr(grid.value)
+        self.adds(grid.kind, grid.value)
         self.dest(grid.dest, 0, grid.value.dtype)
 
     # statements ---------------------------------------------------------------------------------
@@ -190,6 +193,7 @@ class _Verifier:
                     self.fail(f"kind {item.kind!r} is none of {ir.REDUCE_KINDS}")
                 with self.axes((*statement.axes, *statement.over)):
                     self.expr(item.value)
+                self.adds(item.kind, item.value)
         for number, item in enumerate(statement.items):
             with self.at(f"item {number}"), self.axes(statement.axes):
                 dtype = scalar.int64 if item.kind.startswith("arg") else item.value.dtype
@@ -202,12 +206,17 @@ class _Verifier:
     def scan(self, statement: ir.Scan) -> None:
         if statement.kind not in ir.SCAN_KINDS:
             self.fail(f"kind {statement.kind!r} is none of {ir.SCAN_KINDS}")
+        self.adds(statement.kind, statement.value)
         with self.axes((*statement.axes, statement.over)):
             self.expr(statement.value)
             is_arg = statement.kind.startswith("arg")
             self.dest(
                 statement.dest, statement.at, scalar.int64 if is_arg else statement.value.dtype
             )
+
+    def adds(self, kind: str, value: E) -> None:
+        if kind in ("sum", "prod") and value.dtype is scalar.bool_:
+            self.fail(f"a {kind} of bool is not defined: cast first")
 
     # leaves -------------------------------------------------------------------------------------
 

@@ -70,6 +70,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear that other code tells from the rest by its class: the output of attention."""
+
+
 class Bilinear(Module):
     """y[o] = x1 @ weight[o] @ x2 + bias[o].
 

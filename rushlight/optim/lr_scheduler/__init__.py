@@ -1,6 +1,7 @@
 """`torch.optim.lr_scheduler`: learning rate schedules."""
 
 from rushlight.optim.lr_scheduler.base import LRScheduler
+from rushlight.optim.lr_scheduler.base import _LRScheduler as _LRScheduler
 from rushlight.optim.lr_scheduler.compose import ChainedScheduler, SequentialLR
 from rushlight.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts
 from rushlight.optim.lr_scheduler.cycles import CyclicLR, OneCycleLR

@@ -12,6 +12,7 @@ from rushlight.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from rushlight.utils.data.distributed import DistributedSampler
 from rushlight.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -20,6 +21,7 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from rushlight.utils.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler",
@@ -27,6 +29,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -38,5 +41,6 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "get_worker_info",
     "random_split",
 ]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.losses import by_classes, by_tokens, chunks
 from rushlight.losses import fused_linear_cross_entropy as fused
 
 nn, F = torch.nn, torch.nn.functional
@@ -78,8 +79,31 @@ def reference(x, w, target, bias, weight, reduction, smoothing, z_loss, softcap)
 CASES = list(itertools.product(["mean", "sum", "none"], [False, True], [(), (2,), (2, 3)]))
 
 
-@pytest.mark.parametrize(("number", "case"), list(enumerate(CASES)))
-def test_equals_the_loss_of_full_logits(number, case):
+@pytest.fixture(params=["by tokens", "by classes"])
+def order(request, monkeypatch):
+    """The order of work. By classes: blocks of 3 tokens with 2 classes."""
+    if request.param == "by classes":
+        monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 6)
+        monkeypatch.setattr(by_classes, "TOKENS_AT_ONCE", 4)
+    return request.param
+
+
+def options_of(order, tokens):
+    cut = None if order == "by classes" else tokens
+    return nn.LinearCrossEntropyOptions(batch_chunk_size=cut)
+
+
+# By classes, where more is compiled, a third of the cases.
+MIXED = [
+    (number, case, order)
+    for number, case in enumerate(CASES)
+    for order in ("by tokens", "by classes")
+    if order == "by tokens" or number % 3 == 1 or case == ("none", True, (2, 3))
+]
+
+
+@pytest.mark.parametrize(("number", "case", "order"), MIXED, indirect=["order"])
+def test_equals_the_loss_of_full_logits(number, case, order):
     reduction, soft, places = case
     rng = np.random.default_rng(number)
     rows, classes, width, depth = 9, 6, 4, int(np.prod(places))
@@ -96,7 +120,7 @@ def test_equals_the_loss_of_full_logits(number, case):
     got = loss_of(
         x, w, target, linear_bias=b, weight=weight, reduction=reduction,
         label_smoothing=smoothing, z_loss_coef=z_loss, softcap=softcap,
-        options=nn.LinearCrossEntropyOptions(batch_chunk_size=int(rng.integers(1, 10))),
+        options=options_of(order, int(rng.integers(1, 10))),
     )  # fmt: skip
     flat = target.reshape(rows, classes, depth) if soft else target.reshape(rows, depth)
     want = reference(
@@ -114,7 +138,7 @@ def test_equals_the_loss_of_full_logits(number, case):
         assert torch.allclose(one, three, atol=1e-12) and (one == two).all()
 
 
-def test_second_order_gradients():
+def test_second_order_gradients(order):
     settings = {"z_loss_coef": 0.1, "label_smoothing": 0.1, "weight": CLASS_WEIGHT}
 
     def f(x, w):
@@ -147,7 +171,7 @@ def test_inputs_of_any_rank():
     assert loss_of(x, w, target.to(torch.uint8)) == loss_of(x, w, target)
 
 
-def test_nothing_to_average_is_nan_with_gradients_of_zero():
+def test_nothing_to_average_is_nan_with_gradients_of_zero(order):
     loss = loss_of(X, W, torch.full((5,), -100), z_loss_coef=0.1)
     d_x, d_w = torch.autograd.grad(loss, (X, W))
     assert torch.isnan(loss) and (d_x == 0).all() and (d_w == 0).all()
@@ -157,12 +181,11 @@ def test_nothing_to_average_is_nan_with_gradients_of_zero():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_low_precision_sums_in_float32(dtype):
+def test_low_precision_sums_in_float32(dtype, order):
     x = torch.randn(50, 16).to(dtype).requires_grad_()
     w = torch.randn(100, 16).to(dtype).requires_grad_()
     target = torch.randint(0, 100, (50,))
-    options = nn.LinearCrossEntropyOptions(batch_chunk_size=7)
-    loss = loss_of(x, w, target, options=options)
+    loss = loss_of(x, w, target, options=options_of(order, 7))
     wanted = F.cross_entropy(F.linear(x.float(), w.float()), target)
     assert loss.dtype is dtype and torch.allclose(loss.float(), wanted, rtol=0.005)
     for got, want in zip(
@@ -172,20 +195,39 @@ def test_low_precision_sums_in_float32(dtype):
         assert torch.allclose(got.float(), want.float(), rtol=0.01, atol=1e-5)
 
 
-def test_chunks_hold_at_most_16_mib_of_logits(monkeypatch):
-    assert fused.LOGITS_AT_ONCE * 4 == 16 << 20
+def test_at_most_16_mib_of_logits_at_once(monkeypatch):
+    assert chunks.LOGITS_AT_ONCE * 4 == 16 << 20
     sizes = []
-    inner = fused.logit_gradient
-    monkeypatch.setattr(
-        fused, "logit_gradient", lambda z, *rest: sizes.append(z.numel()) or inner(z, *rest)
-    )
-    monkeypatch.setattr(fused, "LOGITS_AT_ONCE", 40)
+    for module in (by_tokens, by_classes):
+        inner = module.logit_gradient
+        monkeypatch.setattr(
+            module,
+            "logit_gradient",
+            lambda z, *r, f=inner: sizes.append(tuple(z.shape)) or f(z, *r),
+        )
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 40)
     loss_of(X, W, TARGET).backward(inputs=[X])
-    assert sizes == [35] and sum(sizes) == 35
+    assert sizes == [(5, 7)]
     sizes.clear()
-    monkeypatch.setattr(fused, "LOGITS_AT_ONCE", 20)
-    (torch.autograd.grad(loss_of(X, W, SOFT, label_smoothing=0.1, reduction="sum"), X))
-    assert sizes == [14, 14, 7]
+    monkeypatch.setattr(fused, "FEW_TOKENS", 2)
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 20)
+    torch.autograd.grad(loss_of(X, W, SOFT, label_smoothing=0.1, reduction="sum"), X)
+    assert sizes == [(2, 7), (2, 7), (1, 7)]
+    sizes.clear()
+    monkeypatch.setattr(fused, "FEW_TOKENS", 3)
+    torch.autograd.grad(loss_of(X, W, SOFT, label_smoothing=0.1, reduction="sum"), X)
+    assert sizes == [(5, 4), (5, 3)]
+
+
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])
+def test_logits_that_are_not_finite_are_as_in_the_plain_form(value, order):
+    bias = torch.zeros(7, dtype=torch.float64)
+    bias[3] = value
+    settings = {"linear_bias": bias, "reduction": "none"}
+    options = options_of(order, 2)
+    got = loss_of(X, W, TARGET, options=options, **settings)
+    want = loss_of(X, W, TARGET, chunked=False, **settings)
+    assert torch.allclose(got, want, equal_nan=True)
 
 
 def test_module_in_both_spellings():

@@ -1,7 +1,7 @@
 """Functions of complex numbers, by real functions of their parts.
 
-In and out as in pairs.py. Branch cuts are those of C99 and numpy: the sign of a zero part says on
-which side of a cut a number lies, so parts are negated and never subtracted from 0.
+In and out as in complex_pairs.py. Branch cuts are those of C99 and numpy: the sign of a zero part
+says on which side of a cut a number lies, so parts are negated and never subtracted from 0.
 Sources: Kahan, Branch cuts for complex elementary functions (asin, acos, acosh, atanh).
 Known imperfection: where both parts are infinite, or one is and the other NaN, exp and the
 trigonometric functions give NaN parts that C99 Annex G defines.
@@ -13,9 +13,9 @@ from math import log
 from typing import Any
 
 from rushlight.ir.node import Node, const_node
-from rushlight.ops import pairs
+from rushlight.ops import complex_pairs as pairs
+from rushlight.ops.complex_pairs import Pair
 from rushlight.ops.late import late
-from rushlight.ops.pairs import Pair
 
 # Beyond this size of the real part tanh is 1 to the last bit of a float64.
 FAR = 20.0

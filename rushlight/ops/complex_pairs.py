@@ -3,7 +3,7 @@
 In: a `Pair` (re, im) for each complex operand, a Node for each real one. Out: a Pair, or a Node
 where the result is real. Only primitives are used. A part that is the constant 0 is left out of
 products, so that a complex value times a real constant costs two products and not four.
-Transcendental functions are in pair_math.py.
+Transcendental functions are in complex_math.py.
 """
 
 from __future__ import annotations

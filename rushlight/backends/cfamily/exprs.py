@@ -1,0 +1,228 @@
+"""Scalar and index expressions as text of a C-like language.
+
+In: expressions. Out: lines that name shared and long parts, and the text of each root. Always true:
+a part that is used twice is computed once; helpers that the text calls are in `used`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rushlight.backends.cfamily.helpers import (
+    Helper,
+    carrier,
+    cast_helper,
+    extreme_helper,
+    index_helper,
+    int_helper,
+    is_narrow_float,
+    join_helper,
+)
+from rushlight.backends.cfamily.language import Language
+from rushlight.base.dtypes import DType, float32, int64
+from rushlight.ir.scalar import E, children, index_values, topological
+from rushlight.ir.symint import Expr, OpAtom, Var, VarAtom, is_nonnegative
+
+LONG = 72  # characters after which a part gets a name
+_GUARDED = frozenset("idiv irem shl shr".split())
+
+
+class ExprPrinter:
+    """`names` gives fresh names for parts."""
+
+    def __init__(self, language: Language, names: Callable[[], str]) -> None:
+        self.language, self.names = language, names
+        self.used: dict[str, Helper] = {}
+        self.checks = False
+
+    def emit(self, roots: Sequence[E | int | Expr]) -> tuple[list[str], list[str]]:
+        """(lines, texts of the roots); a root may be an index expression."""
+        values = [root for root in roots if isinstance(root, E)]
+        for root in roots:
+            if isinstance(root, Expr):
+                values += index_values(root)
+        order = topological(values)
+        uses: dict[E, int] = {}
+        for node in order:
+            for child in children(node):
+                uses[child] = uses.get(child, 0) + 1
+        for root in values:
+            uses[root] = uses.get(root, 0) + 1
+        lines: list[str] = []
+        texts: dict[E, str] = {}
+        wanted = {id(root) for root in values}
+        for node in order:
+            text = self._render(node, texts)
+            is_long = len(text) > LONG and id(node) not in wanted
+            if _worth_a_name(node, text) and (uses[node] > 1 or is_long):
+                name = self.names()
+                lines.append(self.language.declare(node.dtype, name, bare(text), False))
+                text = name
+            texts[node] = text
+        return lines, [
+            bare(texts[root]) if isinstance(root, E) else bare(self.index(root, texts))
+            for root in roots
+        ]
+
+    # indices ------------------------------------------------------------------------------------
+
+    def index(self, value: int | Expr, texts: dict[E, str] | None = None) -> str:
+        """An index expression, in parentheses where it is a sum."""
+        if not isinstance(value, Expr):
+            return f"({value})" if value < 0 else str(value)
+        parts = []
+        for monomial, coef in value.terms:
+            factors = [self._atom(atom, texts or {}) for atom in monomial]
+            if abs(coef) != 1:
+                factors.append(str(abs(coef)))
+            parts.append(("-" if coef < 0 else "+", " * ".join(factors)))
+        if value.const:
+            parts.append(("-" if value.const < 0 else "+", str(abs(value.const))))
+        parts.sort(key=lambda part: part[0] == "-")  # a positive one first, if there is one
+        text = "".join(f" {sign} {factor}" for sign, factor in parts).strip()
+        text = text.removeprefix("+ ")
+        single = len(parts) == 1 and " " not in text
+        return text if single else f"({text})"
+
+    def _atom(self, atom: Any, texts: dict[E, str]) -> str:
+        if isinstance(atom, VarAtom):
+            return self._variable(atom.var, texts)
+        assert isinstance(atom, OpAtom)
+        a, b = self.index(atom.a, texts), self.index(atom.b, texts)
+        if atom.op in ("floordiv", "mod") and is_nonnegative(atom.a):
+            return f"({a} {'/' if atom.op == 'floordiv' else '%'} {b})"
+        find = index_helper if atom.op in ("floordiv", "mod") else join_helper
+        return self._call(find(atom.op, self.language.index.name), bare(a), bare(b))
+
+    def _variable(self, var: Var, texts: dict[E, str]) -> str:
+        if var.kind != "value":
+            return var.name
+        payload: E = var.payload  # type: ignore[assignment]
+        text = texts[payload]
+        if payload.dtype is self.language.index:
+            return text
+        return self.language.cast(text, self.language.index)
+
+    # scalars ------------------------------------------------------------------------------------
+
+    def _render(self, node: E, texts: dict[E, str]) -> str:
+        language, args = self.language, [texts[a] for a in node.args]
+        if node.op == "const":
+            return language.literal(node.meta[0], node.dtype)
+        if node.op == "param":
+            return node.meta
+        if node.op == "index":
+            text = self.index(node.meta, texts)
+            return text if language.index is int64 else language.cast(text, int64)
+        if node.op == "load":
+            return self._load(node, args, texts)
+        if node.op == "check_index":
+            return self._check(node, args[0], texts)
+        if node.op in ("cast", "raw_cast"):
+            return self._cast(node, args[0])
+        if node.op == "bitcast":
+            return self._bitcast(args[0], node.args[0].dtype, node.dtype)
+        if node.op == "select":
+            return language.select(*args)
+        if node.op in _GUARDED:
+            return self._guarded(node, args)
+        if node.op in ("fold_max", "fold_min"):
+            return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
+        if node.op == "abs" and not node.dtype.is_floating_point:
+            return self._whole_abs(node, args)
+        return language.operation(node.op, node.dtype, args, node.args[0].dtype)
+
+    def _whole_abs(self, node: E, args: list[str]) -> str:
+        if node.dtype.kind != "int":
+            return args[0]
+        negative = self.language.operation("lt", node.dtype, [args[0], "0"], node.dtype)
+        minus = self.language.operation("neg", node.dtype, args, node.dtype)
+        return self.language.select(negative, minus, args[0])
+
+    def _load(self, node: E, args: list[str], texts: dict[E, str]) -> str:
+        memory, at = node.meta
+        place = f"{memory.name}[{bare(self.index(at, texts))}]"
+        element = self.language.load(place, memory.dtype)
+        return self.language.guarded(args[0], element, args[1]) if args else element
+
+    def _check(self, node: E, value: str, texts: dict[E, str]) -> str:
+        size, site = node.meta
+        self.checks = True
+        source = node.args[0].dtype
+        wide = value if source is int64 else self.language.cast(value, int64)
+        limit = self.index(size, texts)
+        if self.language.index is not int64:
+            limit = self.language.cast(limit, int64)
+        checked = self.language.check_index(wide, bare(limit), site)
+        return checked if source is int64 else self.language.cast(checked, source)
+
+    def _cast(self, node: E, text: str) -> str:
+        source, goal = node.args[0].dtype, node.dtype
+        if node.op == "raw_cast":
+            return self.language.cast(text, goal)
+        if is_narrow_float(source):
+            if source is goal:
+                return text
+            text, source = self._step(text, source, float32), float32
+        if is_narrow_float(goal) and source is not float32:
+            text, source = self._step(text, source, float32), float32
+        return text if source is goal else self._step(text, source, goal)
+
+    def _step(self, text: str, source: DType, goal: DType) -> str:
+        helper = cast_helper(source, goal)
+        if helper is not None:
+            return self._call(helper, bare(text))
+        if goal.kind == "bool":
+            zero = self.language.literal(0, source)
+            return self.language.operation("ne", goal, [text, zero], source)
+        return self.language.cast(text, goal)
+
+    def _bitcast(self, text: str, source: DType, goal: DType) -> str:
+        if carrier(source) is carrier(goal):
+            return text
+        if goal.kind == "bool":
+            return self.language.operation("ne", goal, [text, "0"], source)
+        if source.kind == "bool" or not (source.is_floating_point or goal.is_floating_point):
+            return self.language.cast(text, goal)
+        if goal.itemsize == 2:  # the bits of a 16-bit float are what is carried
+            return self.language.cast(text, carrier(goal))
+        return self.language.bitcast(text, source, goal)
+
+    def _guarded(self, node: E, args: list[str]) -> str:
+        """A division or shift whose second operand may be anything."""
+        second = node.args[1]
+        if second.op == "const" and _is_safe(node.op, int(second.meta[0]), node.dtype):
+            return self.language.operation(f"raw_{node.op}", node.dtype, args, node.dtype)
+        return self._call(int_helper(node.op, node.dtype), *map(bare, args))
+
+    def _call(self, helper: Helper, *args: str) -> str:
+        if helper.name not in self.used:
+            # What it needs comes before it.
+            inner = ExprPrinter(self.language, lambda: "")
+            inner.emit([helper.value])
+            self.used.update(inner.used)
+            self.used[helper.name] = helper
+        return f"{helper.name}({', '.join(args)})"
+
+
+def bare(text: str) -> str:
+    """Without the parentheses around the whole."""
+    if not text.startswith("(") or not text.endswith(")"):
+        return text
+    depth = 0
+    for position, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def _worth_a_name(node: E, text: str) -> bool:
+    return node.op not in ("const", "param") and (node.op != "index" or " " in text)
+
+
+def _is_safe(op: str, second: int, dtype: DType) -> bool:
+    if op in ("shl", "shr"):
+        return 0 <= second < 8 * dtype.itemsize
+    return second not in (0, -1)

@@ -1,0 +1,82 @@
+"""Tile programs to thread programs: THE TABLE OF CONTENTS of the lowering.
+
+In: a tile program of basic ops and a `Machine`. Out: a `ThreadProgram`, or `Refused` with the
+reason. Always true: the numbers are those that tile/ir fixes, except that a long scan of floats is
+cut into blocks (see scan.py) on machines with groups of threads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.attention import lower_attention
+from rushlight.backends.cfamily.blocks import lend_axes, threads_for
+from rushlight.backends.cfamily.context import Context, Machine, Refused, bound
+from rushlight.backends.cfamily.dot import lower_dot
+from rushlight.backends.cfamily.maps import lower_map
+from rushlight.backends.cfamily.reduce import lower_reduce
+from rushlight.backends.cfamily.scan import lower_scan
+from rushlight.backends.cfamily.scatter import lower_scatter
+from rushlight.backends.cfamily.sort import lower_sort
+from rushlight.compiler.tile import ir
+from rushlight.ir.symint import Var, product
+from rushlight.ir.symint_walk import variables
+
+Lowered = tuple[Sequence[c.Kernel], Sequence[c.Array]]
+
+# Grids with an algorithm of their own.
+_GRIDS: dict[type, Callable[..., Lowered]] = {
+    ir.DotGrid: lower_dot, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
+}  # fmt: skip
+
+
+def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.ThreadProgram:
+    """`number` makes the names of kernels unique among programs of one source text."""
+    stem = re.sub(r"\W", "_", program.name)
+    kernels: list[c.Kernel] = []
+    scratch: list[c.Array] = []
+    for position, grid in enumerate(program.grids):
+        name = f"{stem}_{number}_g{position}"
+        lower = _GRIDS.get(type(grid), lower_grid)
+        more, arrays = lower(grid, machine, name)
+        kernels += more
+        scratch += arrays
+    return c.ThreadProgram(program, tuple(kernels), tuple(scratch))
+
+
+def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
+    """Statements in order; what one writes, the next may read."""
+    if any(isinstance(statement, ir.Sort) for statement in grid.body):
+        return lower_sort(grid, machine, name)
+    grid = lend_axes(grid, machine)
+    context = Context(machine, name, threads_for(grid.body, machine))
+    for axis in grid.axes:
+        if any(v.kind == "axis" for v in variables(axis.extent).values()):
+            raise Refused(f"grid axis {axis.name} has an extent that depends on another axis")
+    body = lower_body(context, grid.body)
+    instance = Var("instance", 0, None, "axis")
+    binds = bound(grid.axes, instance)
+    instances = product(axis.extent for axis in grid.axes)
+    kernel = context.kernel((*binds, *body), instances, instance)
+    return [kernel], context.scratch
+
+
+def lower_body(context: Context, body: Sequence[ir.Statement]) -> c.Block:
+    block: c.Block = ()
+    for position, statement in enumerate(body):
+        if position:
+            block += context.barrier()
+        block += _STATEMENTS[type(statement)](context, statement)
+    return block
+
+
+def _lower_loop(context: Context, loop: ir.Loop) -> c.Block:
+    body = (*lower_body(context, loop.body), *context.barrier())
+    return (c.For(loop.axis.var, 0, loop.axis.extent, 1, body),)
+
+
+_STATEMENTS: dict[type, Callable[..., c.Block]] = {
+    ir.Map: lower_map, ir.Reduce: lower_reduce, ir.Scan: lower_scan, ir.Loop: _lower_loop,
+}  # fmt: skip

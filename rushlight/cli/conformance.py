@@ -1,0 +1,39 @@
+"""`rushlight conformance NAME`: the table of what a backend computes, refuses and gets wrong.
+
+The suite is imported by name when the command runs: the other commands do without it.
+"""
+
+import argparse
+import importlib
+from typing import Any
+
+NAME = "conformance"
+HELP = "run the conformance suite on one backend"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("backend", help="a folder of rushlight/backends")
+    parser.add_argument(
+        "--only", default="", help="cases whose name holds this text, as in --only softmax"
+    )
+    parser.add_argument(
+        "--templates", action="store_true", help="the kinds of tile programs, not every op record"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    suite: Any = importlib.import_module("rushlight.testing.conformance")
+    registry: Any = importlib.import_module("rushlight.backends")
+    try:
+        caps = registry.find_backend(args.backend).find()
+    except ValueError as error:
+        print(error)
+        return 2
+    if hasattr(caps, "reason"):
+        print(f"{args.backend} is not here: {caps.reason}", caps.fix and f"({caps.fix})")
+        return 1
+    cases = suite.template_cases() + ([] if args.templates else suite.all_record_cases())
+    report = suite.Report(args.backend)
+    report.add(suite.check(case, args.backend) for case in cases if args.only in case.name)
+    print(report.text())
+    return 1 if report.count("failed") else 0
