@@ -24,7 +24,7 @@ if str(ROOT) not in sys.path:
 # Modules that users import, with the name that PyTorch's users know them by.
 MODULES = (
     "rushlight", "rushlight.accelerator", "rushlight.attention", "rushlight.autograd",
-    "rushlight.compiler", "rushlight.cuda", "rushlight.functional", "rushlight.jit",
+    "rushlight.compiler", "rushlight.cuda", "rushlight.fft", "rushlight.functional", "rushlight.jit",
     "rushlight.linalg", "rushlight.losses", "rushlight.masked",
     "rushlight.nn.attention.flex_attention", "rushlight.nn", "rushlight.nn.functional",
     "rushlight.nn.modules.utils", "rushlight.nn.init", "rushlight.nn.utils",

@@ -1,5 +1,6 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight import names as _names
 from rushlight.losses import LinearCrossEntropyOptions
 from rushlight.nn import functional, init, modules, parameter, utils
 from rushlight.nn.modules import *  # noqa: F403
@@ -9,6 +10,8 @@ from rushlight.nn.parameter import (
     UninitializedBuffer,
     UninitializedParameter,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "Buffer",

@@ -56,7 +56,7 @@ SPECIAL = {
     "backward": backward, "__iter__": iterate, "__repr__": text, "__str__": text,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
-    "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
+    "__dlpack_device__": interop.dlpack_device,
     "is_set_to": interop.is_set_to,
     "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
     "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,

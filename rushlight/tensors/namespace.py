@@ -101,26 +101,12 @@ from rushlight.tensors.layouts import (
     sparse_csr,
     strided,
 )
+from rushlight.tensors.old_classes import OLD_CLASSES
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import TYPE_NAMES
-
-
-def _names_of_types() -> dict[str, Any]:
-    """torch.FloatTensor(...) and so on: constructors of one dtype."""
-
-    def constructor(name: str, dtype: DType) -> Any:
-        def build(*args: Any) -> Tensor:
-            if len(args) == 1 and not isinstance(args[0], int):
-                return tensor(args[0], dtype=dtype)
-            return zeros(*args, dtype=dtype)
-
-        build.__name__ = name
-        return build
-
-    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -203,7 +189,7 @@ TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
-TABLE.update(_names_of_types())
+TABLE.update(OLD_CLASSES)
 TABLE.update(autocast.FUNCTIONS)
 TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,

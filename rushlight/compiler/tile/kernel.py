@@ -10,8 +10,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access, broadcast, load_of
-from rushlight.compiler.tile.coords import linear, strides_of
+from rushlight.compiler.tile.access import Access, load_of
+from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
 from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
@@ -114,7 +114,11 @@ class KernelBuilder:
             return [Store(self.output(member), place, access.value(member, at))]
         place = linear(at, strides_of(member.shape[:-1])) * 2
         return [
-            Store(self.output(member), place + i, access.value(source, broadcast(source, at)))
+            Store(
+                self.output(member),
+                place + i,
+                access.value(source, broadcast_coords(source.shape, at)),
+            )
             for i, source in enumerate(member.src)
         ]
 
@@ -183,7 +187,9 @@ def _all_sizes(
     yield from buffer_sizes
 
 
-_BINDING = frozenset("axes over body batch m n k l s e ev update width axis".split())
+_BINDING = frozenset(
+    "axes over body batch m n k l s products runs_l runs_s row run sums update width axis".split()
+)
 
 
 def _extents(grid: AnyGrid) -> list[int | Expr]:
