@@ -57,7 +57,9 @@ def to(
     self: Tensor, *args: Any, dtype: DType | None = None, device: Any = None,
     non_blocking: bool = False, copy: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """to(dtype), to(device), to(device, dtype), to(other)."""
+    """to(dtype), to(device), to(device, dtype), to(other); then non_blocking and copy."""
+    flags = [arg for arg in args if isinstance(arg, bool)]
+    copy = flags[1] if len(flags) > 1 else copy
     for arg in args:
         if isinstance(arg, DType):
             dtype = arg

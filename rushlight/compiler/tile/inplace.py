@@ -46,7 +46,7 @@ def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
         return False
     storing = found[0]
     places = [put[1] for put in storing[0] if put[0] is result]
-    if None in places:
+    if None in places or len(set(places)) < len(places):
         return False
     elsewhere = [root for part in last if part is not storing for root in _roots(part)]
     inside = _roots(storing)
@@ -95,7 +95,9 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = (*grid.stores, *grid.lse_stores)
+        stores = [store for item in grid.sums for store in item.stores]
+        if grid.softmax is not None:
+            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)

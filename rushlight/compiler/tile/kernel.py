@@ -163,6 +163,9 @@ def _canonical_sizes(
     for at in _all_sizes(grids, [b.size for b in buffers if numel is None or b.size != numel[1]]):
         for name, var in variables(at).items():
             found.setdefault(name, var)
+            if var.kind == "value" and var.atom.hi is not None:  # a size may be its bound alone
+                for inner, size in variables(var.atom.hi).items():
+                    found.setdefault(inner, size)
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():
