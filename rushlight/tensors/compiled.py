@@ -31,9 +31,9 @@ from rushlight.engine.realize import LOCK, flush
 from rushlight.engine.snapshot import SIMPLE
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor

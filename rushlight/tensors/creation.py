@@ -15,10 +15,10 @@ from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults, complex_number, result_type
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
+from rushlight.tensors.numbers import Defaults, complex_number, result_type
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 

@@ -22,10 +22,11 @@ from rushlight.base.dtypes import (
     int64,
 )
 from rushlight.ir.node import const_node
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import integer_range, zeros
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.layouts import strided
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 

@@ -12,13 +12,14 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType
 from rushlight.ir.node import const_node
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functions_complex import conj_physical
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_shape import roll
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 

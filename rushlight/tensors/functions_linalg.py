@@ -377,11 +377,10 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power, vdot, cross,
     ),
-    "vdot": dot,
+    "ger": outer,
 }  # fmt: skip
-FUNCTIONS.update(ger=outer, cross=cross)
 
 
 def _operator(self: Tensor, other: Any) -> Any:
@@ -396,7 +395,6 @@ LINALG: dict[str, Callable] = {
     "vector_norm": vector_norm, "matmul": matmul, "det": det, "cross": cross,
     "matrix_power": matrix_power, "diagonal": diagonal,
 }  # fmt: skip
-
 
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
     METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -15,9 +15,10 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_view import expand, reshape
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tensor import Tensor
 
 

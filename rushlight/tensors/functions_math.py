@@ -9,11 +9,12 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
 from rushlight.tensors import apply as rules
-from rushlight.tensors.apply import CATEGORY, apply, result_type
+from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.numbers import CATEGORY, result_type
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 

@@ -11,7 +11,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, bool_, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
@@ -19,6 +19,7 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

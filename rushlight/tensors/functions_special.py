@@ -14,11 +14,12 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import float64, int32
-from rushlight.tensors.apply import Defaults, apply, common_dtype
+from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import Defaults, common_dtype
 from rushlight.tensors.operands import checked
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name

@@ -19,8 +19,9 @@ from rushlight.base.dtypes import BYTE_FLOATS
 from rushlight.engine.capture import open_session
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import CATEGORY, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
+from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through

@@ -17,8 +17,8 @@ from rushlight.base.dtypes import (
     float64,
     int64,
 )
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import Defaults
 
 
 class _Options:

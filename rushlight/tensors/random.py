@@ -8,12 +8,12 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.creation import made, number_node, wanted_size
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 

@@ -21,10 +21,9 @@ from rushlight.compiler.fuse.pairs import (
     shares_products,
     space_of,
 )
+from rushlight.compiler.fuse.places import place_shape, reads_of, same_place
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access
-from rushlight.compiler.tile.coords import axes_of, broadcast_coords, reshape_coords
-from rushlight.ir import scalar as s
+from rushlight.compiler.tile.coords import axes_of, reshape_coords
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, product
 
@@ -213,7 +212,7 @@ class Grouping:
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
                 return ("long_chain", source.name)
-            if source in group.at and not _same_place(read_at, group.at[source], source):
+            if source in group.at and not same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
 
@@ -246,7 +245,7 @@ class Grouping:
             return False
         where = self._where(group, node, group.at[node])
         return group.weight + other.weight < MAX_WEIGHT and all(
-            _same_place(at, other.at[source], source)
+            same_place(at, other.at[source], source)
             for source, at in self._reads_of(node, where)
             if source in other.at
         )
@@ -334,44 +333,6 @@ class Grouping:
         if found is None:
             found = self._reads[key] = reads_of(node, where, self.points)
         return found
-
-
-def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple]]:
-    """Trial evaluation that only notes which points are read, and at which coordinates."""
-    reads: list[tuple[Node, tuple]] = []
-
-    def leaf(here: Node, at: tuple, mask: Any) -> s.E | None:
-        if here.leaf != "buffer" and (here not in points or here is node):
-            return None
-        reads.append((here, tuple(at)))
-        return s.param(f"r{len(reads)}", here.dtype)
-
-    access = Access(leaf, lambda n: s.param("n", n.dtype), lambda n: 0)
-    assert node.op is not None
-    if node.op.kind == "reduce":
-        access.value(node.src[0], where)
-    elif node.op.kind == "interleave":
-        for source in node.src:
-            access.value(source, broadcast_coords(source.shape, where))
-    else:
-        access.value(node, where)
-    return reads
-
-
-def _same_place(a: tuple, b: tuple, node: Node) -> bool:
-    """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    if a == b:
-        return True
-    # An interleaved value lies where its parts do: nobody reads a part of it there.
-    return len(a) == len(b) and all(
-        x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True)
-    )
-
-
-def place_shape(node: Node) -> tuple[int | Expr, ...]:
-    """The shape that a node's coordinates in its group are for."""
-    is_interleaved = node.op is not None and node.op.kind == "interleave"
-    return node.shape[:-1] if is_interleaved else node.shape
 
 
 def _is_map(node: Node) -> bool:
