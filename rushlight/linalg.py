@@ -1,6 +1,9 @@
 """torch.linalg: products, norms, and factorizations by the host's LAPACK."""
 
+from rushlight import names as _names
 from rushlight.tensors.functions_matrix import LINALG as _LINALG
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",

@@ -7,10 +7,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight import names as _names
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE, no_grad, set_grad_enabled
 from rushlight.autograd.node import SECOND_TIME, ErrorFn, GradFn, Saved
 from rushlight.autograd.protocol import TENSORS
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 class FunctionCtx:

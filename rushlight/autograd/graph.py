@@ -14,12 +14,21 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from rushlight import names as _names
 from rushlight import ops
-from rushlight.autograd.mode import saved_tensors_hooks  # noqa: F401  (torch.autograd.graph)
+from rushlight.autograd.graph_hooks import (  # noqa: F401  (this module is torch.autograd.graph)
+    disable_saved_tensors_hooks,
+    increment_version,
+    register_multi_grad_hook,
+    save_on_cpu,
+)
+from rushlight.autograd.mode import saved_tensors_hooks  # noqa: F401
 from rushlight.base.dtypes import DType, float32
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Call, NotDifferentiable, OpDef
 from rushlight.ops.meta import Meta
+
+__getattr__ = _names.getattr_of(__name__)
 
 Like = tuple[tuple, DType]  # what is known of a value without holding it
 

@@ -34,7 +34,8 @@ PRIMITIVE_KINDS = (
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
-    "attention",  # flash_attention
+    "pairs",  # pair_dot pair_index pair_mask
+    "attention",  # flash_attention flash_lse flash_top pair_sum
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits
@@ -134,6 +135,8 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    may_refuse  its host function raises for some values (a singular matrix); a call of it by the
+                user is evaluated at once, so that `try` catches the error
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
@@ -153,6 +156,7 @@ class OpDef:
     torch: tuple[str, ...] = ()
     promote: str = "same"
     cheap: bool = False
+    may_refuse: bool = False
     samples: Callable[..., Any] | None = None
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 The operations come from the core; those of `composed` are made of tensor operations.
 """
 
+from rushlight import names as _names
 from rushlight.losses import linear_cross_entropy
 from rushlight.nn.composed import (
     celu_,
@@ -131,6 +132,8 @@ from rushlight.tensors.functional import (
     upsample_bilinear,
     upsample_nearest,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "adaptive_avg_pool1d",

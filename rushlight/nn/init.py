@@ -11,6 +11,9 @@ import warnings
 from collections.abc import Callable
 
 import rushlight as torch
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 Generator = torch.Generator | None
 ONE_GAIN = {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"} | {

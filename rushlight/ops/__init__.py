@@ -29,6 +29,7 @@ from rushlight.ops import (  # noqa: F401
     movement,
     norms,
     operators,
+    pairs,
     pointwise,
     pool,
     products,
@@ -51,5 +52,6 @@ from rushlight.ops.aten import aten  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
+from rushlight.ops.user_spaces import find_space as __getattr__  # noqa: F401  (torch.ops.space)
 
 operators.install()

@@ -17,6 +17,7 @@ from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import RecordFn, Saved, weak
 from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
 from rushlight.engine.bound import limit_pending
+from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.engine.realize import PENDING, flush
@@ -66,6 +67,7 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
+        self.may_refuse = record.may_refuse
         # An error of the run names the user's line (see engine/origin.py).
         self.may_fail = record.kind in ("composite", "gather", "scatter", "host")
 
@@ -165,7 +167,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind == "float":
         _track(plan, out, operands, owners, src, likes, found[0], label)
-    if EAGER.wanted:
+    if EAGER.wanted or (plan.may_refuse and open_session() is None):
         EAGER.wanted = False
         flush((node,))
     elif node.serial >= PENDING.due:

@@ -211,15 +211,16 @@ class CompiledFunction:
                 if kind.captures > MAX_CAPTURES:
                     kind.lazy = True
                     self._say("what it reads is different in every call")
-            except NeedsGradients as error:
+            except NeedsGradients:
+                # The call is whole; its graph is compiled together with its backward's.
                 kind.lazy = True
-                if self._fullgraph:
-                    self._say(str(error))
             except Refused as error:
                 flush()
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
-                self._say(str(error))
+                # What happens once (a cache is filled) is no reason to stop a program.
+                if kind.refusals > 1 or not self._fullgraph:
+                    self._say(str(error))
         del holders
         return result
 

@@ -252,7 +252,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 METHODS = {
     "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda, "clone": clone,
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "__deepcopy__": deepcopy,
-    "__reduce_ex__": reduce_ex, "set_": set_, "resize_": resize_, "share_memory_": share_memory_,
+    "__reduce_ex__": reduce_ex, "resize_": resize_, "share_memory_": share_memory_,
     "is_shared": is_shared, "pin_memory": pin_memory, "is_pinned": is_pinned,
     **{name: _caster(dtype) for name, dtype in CASTS.items()},
 }  # fmt: skip

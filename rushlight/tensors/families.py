@@ -9,14 +9,17 @@ from collections.abc import Callable
 
 from rushlight.tensors import (
     functional_sample,
+    functions_checks,
     functions_copies,
     functions_factor,
+    functions_foreach,
     functions_integrals,
     functions_linalg,
     functions_math,
     functions_matrix,
     functions_native,
     functions_reduce,
+    functions_sampling,
     functions_select,
     functions_shape,
     functions_slices,
@@ -26,7 +29,9 @@ from rushlight.tensors import (
     functions_turned,
     functions_unique,
     functions_view,
+    odd_methods,
     random,
+    untyped,
 )
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
@@ -35,7 +40,8 @@ FAMILIES = (
     functions_view, functions_slices, functions_math, functions_select, functions_unique,
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
-    functions_native, functions_turned, functional_sample, random,
+    functions_native, functions_turned, functional_sample, functions_foreach, functions_checks,
+    odd_methods, untyped, functions_sampling, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

@@ -1,4 +1,4 @@
-"""nn.functional: activations, dropout, linear maps, embedding, normalization."""
+"""nn.functional: activations, dropout, linear maps, masked softmax."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float32, float64, int32, int64
+from rushlight.base.dtypes import bool_, float32, float64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
@@ -27,7 +27,6 @@ from rushlight.tensors.functions_reduce import softmax as _softmax
 from rushlight.tensors.functions_shape import one_hot
 from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import alias, reshape
-from rushlight.tensors.indexing import check_index
 from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
@@ -260,32 +259,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     return result if bias is None else result + bias
 
 
-def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
-    if max_norm is not None or scale_grad_by_freq or sparse:
-        raise NotImplementedError(
-            "embedding: max_norm, scale_grad_by_freq and sparse are not supported"
-        )
-    if input._dtype not in (int64, int32):
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got torch.{NAMES[input._dtype.name]}Tensor instead (while checking "
-            "arguments for embedding)"
-        )
-    rows = weight._shape[0]
-    if padding_idx is not None and not -rows <= padding_idx < rows:
-        raise AssertionError("Padding_idx must be within num_embeddings")
-    skip = -1 if padding_idx is None else padding_idx % rows
-    check_index(input, rows, "index out of range in self", IndexError)
-    index = input if input._dtype is int64 else input.to(int64)
-    return apply(ops.embedding, (weight, index, skip))
-
-
-# Normalization -----------------------------------------------------------------------------
-
-
 # Attention ---------------------------------------------------------------------------------
 
 
@@ -305,7 +278,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 __all__ = [
     "batch_norm", "bilinear", "celu", "cosine_similarity", "dropout", "dropout1d", "dropout2d",
-    "dropout3d", "elu", "embedding", "feature_dropout", "gelu", "glu", "group_norm",
+    "dropout3d", "elu", "feature_dropout", "gelu", "glu", "group_norm",
     "gumbel_softmax", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "instance_norm",
     "layer_norm", "leaky_relu", "linear", "local_response_norm", "log_softmax", "logsigmoid",
     "mish", "normalize", "one_hot", "pairwise_distance", "prelu", "relu", "relu6", "rms_norm",

@@ -1,4 +1,4 @@
-"""nn.functional: bags of embeddings, margin and CTC losses, alpha dropout, random pooling.
+"""nn.functional: margin and CTC losses, alpha dropout, random pooling.
 
 In: tensors. Out: values with gradients, composed of records.
 """
@@ -21,7 +21,7 @@ from rushlight.tensors.functions_reduce import amax, vector_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, stack
-from rushlight.tensors.functions_view import expand, reshape, unsqueeze
+from rushlight.tensors.functions_view import reshape, unsqueeze
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.random import rand
@@ -30,83 +30,6 @@ from rushlight.tensors.tensor import Tensor
 
 def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
     return apply(ops.where, (mask, x, y))
-
-
-# Embeddings --------------------------------------------------------------------------------
-
-
-def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum of the rows of each bag."""
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
-            f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
-        )
-    index, bags = _bags(input, offsets, include_last_offset)
-    rows = look(index)
-    if max_norm is not None:
-        _renorm_rows(weight, rows, max_norm, norm_type)
-    count = weight._shape[0]
-    if padding_idx is not None:
-        padding_idx += count if padding_idx < 0 else 0
-    kept = np.ones(len(rows), bool) if padding_idx is None else rows != padding_idx
-    values = weight.index_select(0, index)
-    if scale_grad_by_freq:
-        often = np.bincount(rows, minlength=count)[rows].astype(weight._dtype.np)
-        scale = unsqueeze(known(1 / np.maximum(often, 1)), 1)
-        values = values.detach() * (1 - scale) + values * scale
-    total = int(bags[-1]) if len(bags) else 0
-    owner = known(np.asarray(bags[:-1], np.int64)[kept])
-    at = known(np.flatnonzero(kept))
-    values = values.index_select(0, at)
-    if per_sample_weights is not None:
-        shares = reshape(per_sample_weights, (-1,)).index_select(0, at)
-        values = values * unsqueeze(shares, 1)
-    empty = known(np.zeros((total, weight._shape[1]), weight._dtype.np))
-    where = expand(unsqueeze(owner, 1), values._shape)
-    kind = {"sum": "sum", "mean": "mean", "max": "amax"}[mode]
-    result = apply(ops.scatter_reduce, (empty, 0, where, values, kind, mode == "sum"))
-    return linked(result, weight) if not values.numel() else result
-
-
-def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, np.ndarray]:
-    """Flat rows, and for each the bag it is in; the number of bags comes last."""
-    if input.dim() == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
-                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
-            )
-        n, length = input._shape
-        return reshape(input, (-1,)), np.append(np.repeat(np.arange(n), length), n)
-    if input.dim() != 1:
-        raise ValueError(
-            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
-        )
-    if offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
-    starts = look(offsets)
-    if last:
-        starts = starts[:-1]
-    which = np.searchsorted(starts, np.arange(input.numel()), side="right") - 1
-    return input, np.append(which, len(starts))
-
-
-def _renorm_rows(weight: Tensor, rows: np.ndarray, most: float, p: float) -> None:
-    """Rows that are read and longer than `most` are shortened in place."""
-    values = look(weight.detach()).copy()
-    used = np.unique(rows)
-    size = np.linalg.norm(values[used].astype(np.float64), p, axis=1)
-    factor = np.where(size > most, most / (size + 1e-7), 1.0)
-    values[used] = values[used] * factor[:, None]
-    store(weight.detach(), known(values.astype(weight._dtype.np)))
 
 
 # Losses ------------------------------------------------------------------------------------
@@ -389,7 +312,7 @@ def _fractional_with(pool: Callable, spatial: int) -> Callable:
 fractional_max_pool2d_with_indices = _fractional_with(fractional_max_pool2d, 2)
 fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
 __all__ = [
-    "alpha_dropout", "ctc_loss", "embedding_bag", "feature_alpha_dropout",
+    "alpha_dropout", "ctc_loss", "feature_alpha_dropout",
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices", "multi_margin_loss",
     "multilabel_margin_loss", "pdist",

@@ -63,15 +63,6 @@ def dlpack_device(self: Tensor) -> tuple[int, int]:
     return (1, 0)
 
 
-def data_ptr(self: Tensor) -> int:
-    """The address of the first element now: for comparing, not for writing. An in-place op may
-    move the value; equal values that nobody wrote yet may share an address (see `is_set_to`)."""
-    if self.numel() == 0:
-        return 0
-    memory = self._storage.array()
-    return memory.ctypes.data + self.storage_offset() * self.element_size()
-
-
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """True when both see the same elements of the same memory."""
     return (

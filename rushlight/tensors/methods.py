@@ -21,7 +21,6 @@ from rushlight.tensors.creation import new_empty, new_full, new_ones, new_zeros
 from rushlight.tensors.from_data import new_tensor_method
 from rushlight.tensors.printing import tensor_repr
 from rushlight.tensors.tensor import Tensor
-from rushlight.tensors.untyped import untyped_storage
 
 
 def backward(
@@ -51,8 +50,8 @@ SPECIAL = {
     "backward": backward, "__iter__": iterate, "__repr__": text, "__str__": text,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
-    "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
-    "is_set_to": interop.is_set_to, "untyped_storage": untyped_storage,
+    "__dlpack_device__": interop.dlpack_device,
+    "is_set_to": interop.is_set_to,
     "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
     "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,
     "__index__": interop.to_index, "__len__": interop.to_len, "__contains__": interop.contains,

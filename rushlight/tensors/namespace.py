@@ -43,6 +43,7 @@ from rushlight.tensors import (
     convert,
     families,
     functional_act,
+    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
@@ -97,26 +98,12 @@ from rushlight.tensors.layouts import (
     sparse_csr,
     strided,
 )
+from rushlight.tensors.old_classes import OLD_CLASSES
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import TYPE_NAMES
-
-
-def _names_of_types() -> dict[str, Any]:
-    """torch.FloatTensor(...) and so on: constructors of one dtype."""
-
-    def constructor(name: str, dtype: DType) -> Any:
-        def build(*args: Any) -> Tensor:
-            if len(args) == 1 and not isinstance(args[0], int):
-                return tensor(args[0], dtype=dtype)
-            return zeros(*args, dtype=dtype)
-
-        build.__name__ = name
-        return build
-
-    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -199,7 +186,7 @@ TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
-TABLE.update(_names_of_types())
+TABLE.update(OLD_CLASSES)
 TABLE.update(autocast.FUNCTIONS)
 TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
@@ -220,7 +207,7 @@ TABLE.update({dtype.name: dtype for dtype in (
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
     functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
     functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(

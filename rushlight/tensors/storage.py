@@ -10,6 +10,7 @@ moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluate
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -45,13 +46,14 @@ class Counter:
 class Storage(Ref):
     """The value of a base tensor; `version` counts in-place changes of it and all its views."""
 
-    __slots__ = ("version", "foreign", "inference")
+    __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
         super().__init__(node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
+        self.tag: Any = None  # what interop keeps here (an untyped_storage object)
 
     def replace(self, node: Node) -> None:
         """Give the cell a new value (same shape and dtype)."""

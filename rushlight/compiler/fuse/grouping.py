@@ -13,11 +13,17 @@ import itertools
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
-from rushlight.compiler.fuse.group import Group, axes_of
+from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import CHECKED, Points, is_in_pieces
+from rushlight.compiler.fuse.pairs import (
+    PairSpace,
+    result_coordinates,
+    shares_products,
+    space_of,
+)
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access
-from rushlight.compiler.tile.coords import reshape_coords
+from rushlight.compiler.tile.coords import axes_of, reshape_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, product
@@ -40,6 +46,7 @@ class Grouping:
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
         self._readers: dict[Node, list[Group]] = {}
+        self._pairs: dict[PairSpace, list[Group]] = {}
 
     def run(self) -> list[Group]:
         for node in self.points.points:
@@ -57,7 +64,7 @@ class Grouping:
         elif node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
         elif node.op.kind == "attention":
-            group = self._join_attention(node)
+            group = self._join_attention(node, sources)
         elif _is_map(node):
             group = self._join_map(node, sources)
         if group is None:
@@ -110,26 +117,29 @@ class Grouping:
         same = all(m.shape == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
-    def _join_attention(self, node: Node) -> Group | None:
-        """The lse comes from the kernel of the output, if that is computed here."""
-        attended = node.src[0]
-        group = self.group_of.get(attended)
-        if node.name != "flash_lse" or group is None or group.members[0] is not attended:
-            return None
-        query, key, _, *mask = attended.src
-        if node.src[1:] != (query, key, *mask) or node.attrs != attended.attrs:
-            return None
-        group.at[node] = group.axes[:-1]
-        self._note(node, group, ("same_scores",), "yes")
-        return group
+    def _join_attention(self, node: Node, sources: list[Node]) -> Group | None:
+        """Results over the same pairs come from one kernel."""
+        space = space_of(node)
+        for group in self._pairs.get(space, ()):
+            if shares_products(group.members[0], node):
+                at = result_coordinates(node, group.axes, len(group.members))
+                refusal = self._refusal(group, node, at, sources)
+                if not refusal:
+                    group.at[node], group.head[node] = at, node
+                    self._note(node, group, ("same_scores",), "yes")
+                    return group
+                self._note(node, group, refusal)
+        return None
 
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
         for group in self._candidates(node, sources):
             refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
-            for at in self._coordinates(group, node):
+            for at in self._coordinates(group, node, sources):
                 refusal = self._refusal(group, node, at, sources)
                 if not refusal:
                     group.at[node] = at
+                    if group.kind == "attention":
+                        group.head[node] = self._head(group, sources)
                     self._note(node, group, self._why(group, node, sources), "yes")
                     return group
             self._note(node, group, refusal)
@@ -159,9 +169,20 @@ class Grouping:
                 self._note(node, group, ("kernel_full", MAX_WEIGHT))
         return [g for g in ordered if g.weight < MAX_WEIGHT]
 
-    def _coordinates(self, group: Group, node: Node) -> list[tuple]:
+    @staticmethod
+    def _head(group: Group, sources: list[Node]) -> Node | None:
+        """The one result of an attention that is read, or None."""
+        heads = {group.head[source] for source in sources if source in group.head}
+        return heads.pop() if len(heads) == 1 else None
+
+    def _coordinates(self, group: Group, node: Node, sources: list[Node]) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
-        if group.kind in ("map", "rows", "dot", "attention"):
+        if group.kind == "attention":
+            head = self._head(group, sources)
+            if head is None or product(node.shape) != product(head.shape):
+                return []
+            return [reshape_coords(group.at[head], head.shape, node.shape)]
+        if group.kind in ("map", "rows", "dot"):
             if node.shape == group.shape:
                 return [group.axes]
             if group.kind != "rows" and product(node.shape) == product(group.shape):
@@ -183,8 +204,10 @@ class Grouping:
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
             return ("needs_finished_rows",)  # its operand: another pass over the data
-        if any(s.name == "flash_lse" and s in group.at for s in sources):
-            return ("needs_finished_rows",)
+        if node.op is not None and node.op.kind == "attention":
+            # An lse beside its own output is no reason: that is made of the same scores.
+            wrong = next((x for x in sources if x in group.at and x.name != "flash_lse"), None)
+            return () if wrong is None else ("needs_finished_rows", wrong.name)
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
@@ -242,8 +265,14 @@ class Grouping:
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
+        space = space_of(node) if kind == "attention" else None
+        if space is not None:
+            shape = space.shape
         group = Group(kind, next(self._numbers), shape, axes_of(shape), reduced)
         group.at[node] = group.row_axes if reduced else group.axes
+        if space is not None:
+            group.at[node], group.head[node] = result_coordinates(node, group.axes, 0), node
+            self._pairs.setdefault(space, []).append(group)
         self.groups.append(group)
         return group
 

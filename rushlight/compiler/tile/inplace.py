@@ -50,9 +50,10 @@ def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
     return not _loads(elsewhere, source) and all(at == place for at in _loads(inside, source))
 
 
-def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
-    """The buffers from which the elements of a result are made, as they are stored."""
-    roots = [
+def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:
+    """The buffers from which the elements of a result are made, as they are stored, and by how many
+    operations one after the other (the shortest way)."""
+    here = [
         root
         for grid in program.grids
         for puts, _ in _parts(grid)
@@ -60,7 +61,19 @@ def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
         if dest is result
         for root in exprs
     ]
-    return frozenset(e.meta[0] for e in s.topological(roots) if e.op == "load")
+    found: dict[Buffer, int] = {}
+    seen: set[E] = set()
+    distance = 0
+    while here:
+        below: list[E] = []
+        for e in here:
+            if e not in seen:
+                seen.add(e)
+                below += s.children(e)
+                if e.op == "load":
+                    found.setdefault(e.meta[0], distance)
+        here, distance = below, distance + 1
+    return found
 
 
 def _roots(part: _Part) -> list[E]:

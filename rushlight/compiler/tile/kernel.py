@@ -167,7 +167,9 @@ def _all_sizes(
     yield from buffer_sizes
 
 
-_BINDING = frozenset("axes over body batch m n k l s e ev update width axis".split())
+_BINDING = frozenset(
+    "axes over body batch m n k l s products runs_l runs_s row run sums update width axis".split()
+)
 
 
 def _extents(grid: AnyGrid) -> list[int | Expr]:
