@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight import names as _names
 from rushlight.names.absent import Absent
 
 _ABSENT = Absent(
@@ -15,7 +14,7 @@ _ABSENT = Absent(
     max_memory_allocated max_memory_reserved memory_stats reset_peak_memory_stats
     reset_accumulated_memory_stats get_device_capability""",
 )  # fmt: skip
-__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+__getattr__ = _ABSENT.getattr_for()
 
 
 def current_accelerator(check_available: bool = False) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight import names as _names
 from rushlight.names.absent import Absent
 
 _ABSENT = Absent(
@@ -12,5 +11,5 @@ _ABSENT = Absent(
     get_rng_state set_rng_state seed synchronize set_per_process_memory_fraction compile_shader""",
     classes="Event",
 )  # fmt: skip
-__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+__getattr__ = _ABSENT.getattr_for()
 __all__ = _ABSENT.names

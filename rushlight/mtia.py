@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight import names as _names
 from rushlight.names.absent import Absent
 
 _ABSENT = Absent(
@@ -14,5 +13,5 @@ _ABSENT = Absent(
     get_device_properties set_device set_stream stream get_rng_state set_rng_state init""",
     classes="device graph MTIAGraph",
 )  # fmt: skip
-__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+__getattr__ = _ABSENT.getattr_for()
 __all__ = _ABSENT.names

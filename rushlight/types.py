@@ -10,7 +10,12 @@ import rushlight as torch
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
-__all__ = ["Device", "FileLike", "Number", "Storage"]
+__all__ = [
+    "BoolLikeType", "Device", "FileLike", "FloatLikeType", "IntLikeType", "Number", "Size",
+    "Storage", "SymBool", "SymFloat", "SymInt", "Tensor", "_Number", "_TensorOrTensors",
+    "_TensorOrTensorsOrGradEdge", "_bool", "_bytes", "_complex", "_device", "_dtype", "_float",
+    "_int", "_layout", "_size", "_str", "py_sym_types",
+]  # fmt: skip
 
 _TensorOrTensors: TypeAlias = Union[torch.Tensor, Sequence[torch.Tensor]]  # noqa: UP007
 _TensorOrTensorsOrGradEdge: TypeAlias = Any

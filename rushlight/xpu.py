@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rushlight import names as _names
 from rushlight.names.absent import Absent
 
 _ABSENT = Absent(
@@ -20,7 +19,7 @@ _ABSENT = Absent(
     init initial_seed can_device_access_peer""",
     classes="Stream Event StreamContext device device_of",
 )  # fmt: skip
-__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+__getattr__ = _ABSENT.getattr_for()
 
 default_generators: tuple[Any, ...] = ()
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import rushlight as torch
 from rushlight import names as _names
-from rushlight._C import _nn
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
@@ -21,8 +20,9 @@ __all__ = [
     "_get_tracing_state", "_is_tracing", "_jit_can_fuse_on_cpu", "_jit_can_fuse_on_gpu",
     "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_nvfuser_enabled",
     "_jit_set_nvfuser_guard_mode", "_jit_set_profiling_executor", "_jit_set_profiling_mode",
-    "_jit_set_texpr_fuser_enabled", "_log_api_usage_once", "_nn", "_set_print_stack_traces",
-    "device", "dtype", "layout", "memory_format",
+    "_jit_set_texpr_fuser_enabled", "_log_api_usage_once", "_set_print_stack_traces",
+    "device", "dtype", "has_cuda", "has_lapack", "has_mkl", "has_mkldnn", "has_mps", "has_openmp",
+    "has_spectral", "has_xpu", "layout", "memory_format",
 ]  # fmt: skip
 
 TensorBase = torch.Tensor

@@ -7,6 +7,7 @@ from typing import Any
 import rushlight as torch
 from rushlight import names as _names
 
+__all__ = ["_parse_to"]
 F = torch.nn.functional
 gelu, one_hot, pad = F.gelu, F.one_hot, F.pad
 linear, scaled_dot_product_attention = F.linear, F.scaled_dot_product_attention

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "TransformGetItemToIndex",
+]  # fmt: skip
+
 
 class TransformGetItemToIndex:
     """A context that changes nothing: `x[i]` by a tensor is an op here, it looks at no value."""

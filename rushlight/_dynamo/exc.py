@@ -3,6 +3,10 @@
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "BackendCompilerFailed", "InternalTorchDynamoError", "RecompileError",
+    "TorchDynamoException", "TorchRuntimeError", "Unsupported", "UserError",
+]  # fmt: skip
 
 
 class TorchDynamoException(RuntimeError):

@@ -8,6 +8,9 @@ from typing import Any
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "counters", "is_compile_supported",
+]  # fmt: skip
 # PyTorch counts its tracer's events here; there are none.
 counters: defaultdict[str, Counter[str]] = defaultdict(Counter)
 

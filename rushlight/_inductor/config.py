@@ -6,6 +6,16 @@ from rushlight import names as _names
 from rushlight.names.settings import patch_of as _patch_of
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "aot_inductor", "benchmark_kernel", "compile_threads", "conv_1x1_as_mm",
+    "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp", "dce",
+    "debug", "disable_progress", "emulate_precision_casts", "epilogue_fusion",
+    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "freezing",
+    "fx_graph_cache", "fx_graph_remote_cache", "max_autotune", "max_autotune_gemm",
+    "max_autotune_gemm_backends", "max_autotune_pointwise", "patch", "permute_fusion",
+    "prologue_fusion", "reorder_for_compute_comm_overlap", "shape_padding", "size_asserts",
+    "split_reductions", "trace", "triton", "use_mixed_mm",
+]  # fmt: skip
 patch = _patch_of(__name__)
 
 benchmark_kernel = False

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "allow_in_graph", "cudagraph_mark_step_begin", "disable", "is_compiling",
-    "is_dynamo_compiling", "is_exporting",
+    "allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "disable",
+    "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+    "nested_compile_region", "reset", "set_default_backend", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from rushlight import names as _names
 from rushlight.names.absent import Absent
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
@@ -31,7 +30,7 @@ _ABSENT = Absent(
     temperature power_draw clock_rate list_gpu_processes""",
     classes="Stream ExternalStream Event CUDAGraph graph StreamContext MemPool",
 )  # fmt: skip
-__getattr__ = _ABSENT.getattr_for(globals(), _names.getattr_of(__name__))
+__getattr__ = _ABSENT.getattr_for()
 
 default_generators: tuple[Any, ...] = ()
 has_half, has_magma = True, False
@@ -74,5 +73,6 @@ def get_gencode_flags() -> str:
     return ""
 
 
-_OWN = "amp default_generators device device_of get_gencode_flags memory_stats stream".split()
+_OWN = """amp has_half has_magma default_generators device device_of get_gencode_flags memory_stats
+stream""".split()
 __all__ = sorted([*_OWN, *_ABSENT.names])

@@ -56,6 +56,7 @@ from rushlight.distributed.group import (
 __getattr__ = _names.getattr_of(__name__)
 _all_gather_base = all_gather_into_tensor
 __all__ = [
+    "_all_gather_base",
     "Backend",
     "GroupMember",
     "ProcessGroup",

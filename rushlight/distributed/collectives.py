@@ -7,7 +7,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.base.errors import NotSupportedError
-from rushlight.distributed.group import Work, _require
+from rushlight.distributed.group import Work, require_group
 
 
 def _done(async_op: bool, result: Any = None) -> Work | None:
@@ -21,18 +21,18 @@ def _check_root(name: str, root: int | None) -> None:
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
     """Nobody to wait for."""
-    _require(group)
+    require_group(group)
     return _done(async_op)
 
 
 def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
     """Nobody to wait for."""
-    _require(group)
+    require_group(group)
 
 
 def all_reduce(tensor: Any, op: Any = None, group: Any = None, async_op: bool = False) -> Any:
     """The tensor stays as it is."""
-    _require(group)
+    require_group(group)
     return _done(async_op, [tensor])
 
 
@@ -41,7 +41,7 @@ def reduce(
     group_dst: int | None = None,
 ) -> Any:  # fmt: skip
     """The tensor stays as it is."""
-    _require(group)
+    require_group(group)
     _check_root("reduce", dst)
     return _done(async_op, [tensor])
 
@@ -51,7 +51,7 @@ def broadcast(
     group_src: int | None = None,
 ) -> Any:  # fmt: skip
     """The tensor stays as it is."""
-    _require(group)
+    require_group(group)
     _check_root("broadcast", src)
     return _done(async_op, [tensor])
 
@@ -65,7 +65,7 @@ def all_gather(
     tensor_list: Sequence[Any], tensor: Any, group: Any = None, async_op: bool = False
 ) -> Any:
     """The one tensor of the list becomes `tensor`."""
-    _require(group)
+    require_group(group)
     if len(tensor_list) != 1:
         raise ValueError(f"all_gather: {len(tensor_list)} tensors for a group of 1 process")
     _copy(tensor_list[0], tensor)
@@ -94,7 +94,7 @@ def all_gather_into_tensor(
     output_tensor: Any, input_tensor: Any, group: Any = None, async_op: bool = False
 ) -> Any:
     """The output becomes the input."""
-    _require(group)
+    require_group(group)
     _copy(output_tensor, input_tensor)
     return _done(async_op, [output_tensor])
 
@@ -132,7 +132,7 @@ def all_to_all(
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
     """The list becomes `[obj]`."""
-    _require(group)
+    require_group(group)
     object_list[:1] = [obj]
 
 
@@ -150,7 +150,7 @@ def broadcast_object_list(
     group_src: int | None = None,
 ) -> None:  # fmt: skip
     """The list stays as it is."""
-    _require(group)
+    require_group(group)
     _check_root("broadcast_object_list", src)
 
 
@@ -159,13 +159,13 @@ def scatter_object_list(
     src: int | None = None, group: Any = None, group_src: int | None = None,
 ) -> None:  # fmt: skip
     """The output's first place becomes the input's."""
-    _require(group)
+    require_group(group)
     scatter_object_output_list[:1] = (scatter_object_input_list or [None])[:1]
 
 
 def _needs_others(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
-        _require()
+        require_group()
         raise NotSupportedError(
             f"torch.distributed.{name} needs another process, and groups of more than one are not "
             "there yet"

@@ -12,6 +12,9 @@ NOT_INITIALIZED = (
 )
 
 
+__all__ = ["_get_default_group"]  # names of PyTorch's distributed_c10d beside the public ones
+
+
 class ReduceOp(enum.Enum):
     """How values of several processes become one; of one process each gives its value."""
 
@@ -130,44 +133,44 @@ def init_process_group(
 
 def destroy_process_group(group: Any = None) -> None:
     """Forget the group."""
-    _require(group)
+    require_group(group)
     _Meta.WORLD_GROUP = None
 
 
-def _require(group_given: Any = None) -> ProcessGroup:
+def require_group(group_given: Any = None) -> ProcessGroup:
     found = group_given if isinstance(group_given, ProcessGroup) else group.WORLD
     if found is None:
         raise ValueError(NOT_INITIALIZED)
     return found
 
 
-_get_default_group = _require
+_get_default_group = require_group
 
 
 def get_rank(group: Any = None) -> int:
-    return _require(group).rank()
+    return require_group(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    return _require(group).size()
+    return require_group(group).size()
 
 
 def get_backend(group: Any = None) -> str:
-    return _require(group).name()
+    return require_group(group).name()
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    _require(group)
+    require_group(group)
     return [0]
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    _require(group)
+    require_group(group)
     return group_rank
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    _require(group)
+    require_group(group)
     return global_rank
 
 
@@ -177,7 +180,7 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 def new_group(ranks: Any = None, *_: Any, **__: Any) -> ProcessGroup:
     """A group of some of the processes: of the one."""
-    world = _require()
+    world = require_group()
     if ranks is not None and list(ranks) != [0]:
         raise ValueError(f"new_group: ranks {list(ranks)} are not in the group of 1 process")
     return ProcessGroup(world.name())

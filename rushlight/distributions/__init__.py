@@ -4,13 +4,9 @@ from rushlight import names as _names
 from rushlight.distributions import constraints, kl, kl_pairs, kl_same, transforms, utils
 from rushlight.distributions.categories import (
     Categorical,
-    ExpRelaxedCategorical,
-    LogitRelaxedBernoulli,
     Multinomial,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
-    RelaxedBernoulli,
-    RelaxedOneHotCategorical,
 )
 from rushlight.distributions.composed import (
     Independent,
@@ -26,40 +22,41 @@ from rushlight.distributions.continuous import (
     Cauchy,
     Gumbel,
     HalfCauchy,
-    HalfNormal,
     Laplace,
-    LogisticNormal,
-    LogNormal,
-    Normal,
     Uniform,
 )
+from rushlight.distributions.continuous_bernoulli import ContinuousBernoulli
 from rushlight.distributions.counts import (
     Bernoulli,
     Binomial,
-    ContinuousBernoulli,
     Geometric,
     NegativeBinomial,
     Poisson,
 )
+from rushlight.distributions.covariances import LKJCholesky, Wishart
 from rushlight.distributions.distribution import Distribution, ExponentialFamily
 from rushlight.distributions.kl import kl_divergence, register_kl
 from rushlight.distributions.matrices import (
-    LKJCholesky,
     LowRankMultivariateNormal,
     MultivariateNormal,
-    Wishart,
 )
+from rushlight.distributions.normal import HalfNormal, LogisticNormal, LogNormal, Normal
 from rushlight.distributions.positive import (
     Beta,
     Chi2,
     Dirichlet,
     Exponential,
-    FisherSnedecor,
     Gamma,
     InverseGamma,
-    StudentT,
 )
 from rushlight.distributions.powers import GeneralizedPareto, Kumaraswamy, Pareto, Weibull
+from rushlight.distributions.ratios import FisherSnedecor, StudentT
+from rushlight.distributions.relaxed import (
+    ExpRelaxedCategorical,
+    LogitRelaxedBernoulli,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+)
 from rushlight.distributions.transforms import *  # noqa: F403
 from rushlight.distributions.von_mises import VonMises
 

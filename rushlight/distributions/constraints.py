@@ -176,16 +176,6 @@ class _IntegerInterval(_Bounded):
         return (value % 1 == 0) & (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
-class _IntegerLessThan(_Bounded):
-    is_discrete = True
-
-    def __init__(self, upper_bound: Any) -> None:
-        super().__init__(upper_bound=upper_bound)
-
-    def check(self, value: Any) -> Any:
-        return (value % 1 == 0) & (value <= self.upper_bound)
-
-
 class _IntegerGreaterThan(_Bounded):
     is_discrete = True
 

@@ -10,10 +10,12 @@ import math
 from typing import Any
 
 import rushlight as torch
-from rushlight.distributions.continuous import Gumbel, Laplace, Normal, Uniform
-from rushlight.distributions.counts import Bernoulli, Binomial, ContinuousBernoulli, Poisson
+from rushlight.distributions.continuous import Gumbel, Laplace, Uniform
+from rushlight.distributions.continuous_bernoulli import ContinuousBernoulli
+from rushlight.distributions.counts import Bernoulli, Binomial, Poisson
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.kl import register_kl
+from rushlight.distributions.normal import Normal
 from rushlight.distributions.positive import Beta, Exponential, Gamma
 from rushlight.distributions.powers import Pareto
 from rushlight.distributions.utils import LOG_2PI, euler_constant

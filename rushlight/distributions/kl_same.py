@@ -11,15 +11,13 @@ from rushlight.distributions.composed import Independent, TransformedDistributio
 from rushlight.distributions.continuous import (
     Cauchy,
     Gumbel,
-    HalfNormal,
     Laplace,
-    Normal,
     Uniform,
 )
+from rushlight.distributions.continuous_bernoulli import ContinuousBernoulli
 from rushlight.distributions.counts import (
     Bernoulli,
     Binomial,
-    ContinuousBernoulli,
     Geometric,
     Poisson,
 )
@@ -30,6 +28,7 @@ from rushlight.distributions.matrices import (
     batch_mahalanobis,
     log_diagonal,
 )
+from rushlight.distributions.normal import HalfNormal, Normal
 from rushlight.distributions.positive import Beta, Dirichlet, Exponential, Gamma
 from rushlight.distributions.powers import Pareto
 from rushlight.distributions.utils import euler_constant, sum_rightmost

@@ -11,8 +11,8 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",
-    "tril_matrix_to_vec", "vec_to_tril_matrix",
+    "_standard_normal", "_sum_rightmost", "broadcast_all", "clamp_probs", "lazy_property",
+    "logits_to_probs", "probs_to_logits", "tril_matrix_to_vec", "vec_to_tril_matrix",
 ]  # fmt: skip
 
 euler_constant = 0.57721566490153286060

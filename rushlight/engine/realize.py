@@ -218,6 +218,14 @@ def launch(
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address
+    run_at(program, pointers, values, inputs, numbers)
+
+
+def run_at(
+    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer],
+    numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run on these addresses, one per buffer of the plan."""
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)

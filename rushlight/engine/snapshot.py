@@ -15,6 +15,7 @@ from typing import Any
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes)
 _is = operator.is_
+_call = operator.call
 _values = operator.methodcaller("values")
 _chain = itertools.chain.from_iterable
 _cell_contents = operator.attrgetter("cell_contents")
@@ -177,19 +178,34 @@ class _Sealed:
         self.flat = [flat for flat in self.flat if flat.values]
         self.absent = [(m.keys().isdisjoint, names, n) for m, names, n in snapshot._absent]
         self.others = snapshot._others
+        # The same for the quick way: everything of a kind in one pass.
+        self.sized, self.all_sizes = [*dicts, *sequences], [*self.sizes, *self.lengths]
+        self.reads = [flat.read for flat in self.flat]
+        self.values = [value for flat in self.flat for value in flat.values]
+        self.aparts = [apart for apart, _, _ in self.absent]
+        self.absent_names = [names for _, names, _ in self.absent]
 
     def holds(self) -> bool:
         try:
             return (
-                list(map(len, self.dicts)) == self.sizes
+                list(map(len, self.sized)) == self.all_sizes
                 and not any(self.empty_dicts)
-                and list(map(len, self.sequences)) == self.lengths
-                and all([flat.holds() for flat in self.flat])
-                and all([apart(names) for apart, names, _ in self.absent])
-                and all([same_content(read(), value) for read, value, _ in self.others])
+                and (all(map(_is, _chain(map(_call, self.reads)), self.values)) or self._equal())
+                and all(map(_call, self.aparts, self.absent_names))
+                and (
+                    not self.others
+                    or all([same_content(read(), value) for read, value, _ in self.others])
+                )
             )
         except (KeyError, ValueError, AttributeError, RuntimeError):
             return False
+
+    def _equal(self) -> bool:
+        """Are the values that are other objects equal numbers and texts? They are the ones to
+        compare with from now on."""
+        found = all([flat.holds() for flat in self.flat])
+        self.values = [value for flat in self.flat for value in flat.values]
+        return found
 
     def difference(self) -> str:
         """A name, for messages; "" when all holds."""

@@ -7,6 +7,10 @@ from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: F401, UP035 
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "BroadcastingList4",
+    "BroadcastingList5", "BroadcastingList6",
+]  # fmt: skip
 
 
 class _BroadcastingList:

@@ -7,7 +7,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.library.define import find_operator
-from rushlight.library.operator import Operator, _leaves
+from rushlight.library.operator import Operator, leaves
 
 TESTS = ("test_schema", "test_autograd_registration", "test_faketensor",
          "test_aot_dispatch_dynamic")  # fmt: skip
@@ -55,7 +55,7 @@ def _schema(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     with torch.no_grad():
         operator(*given, **kwargs)
     for param, now, then in zip(operator._schema.arguments, given, before, strict=False):
-        for a, b in zip(_leaves(now), _leaves(then), strict=True):
+        for a, b in zip(leaves(now), leaves(then), strict=True):
             changed = isinstance(a, torch.Tensor) and not torch.equal(a, b)
             if changed and not param.is_write:
                 raise AssertionError(
@@ -65,7 +65,7 @@ def _schema(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _autograd(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     given = _copied(args)
-    outputs = [out for out in _leaves(operator(*given, **kwargs)) if isinstance(out, torch.Tensor)]
+    outputs = [out for out in leaves(operator(*given, **kwargs)) if isinstance(out, torch.Tensor)]
     differentiable = [out for out in outputs if out.requires_grad]
     if differentiable:
         sum(out.sum() for out in differentiable).backward()
@@ -75,8 +75,8 @@ def _fake(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if "Meta" not in operator.kernels:
         return
     with torch.no_grad():
-        real = list(_leaves(operator(*_copied(args), **kwargs)))
-        fake = list(_leaves(operator._call(operator.kernels["Meta"], operator._bind(args, kwargs))))
+        real = list(leaves(operator(*_copied(args), **kwargs)))
+        fake = list(leaves(operator._call(operator.kernels["Meta"], operator._bind(args, kwargs))))
     for a, b in zip(real, fake, strict=True):
         if isinstance(a, torch.Tensor) and (a.shape, a.dtype) != (b.shape, b.dtype):
             raise AssertionError(

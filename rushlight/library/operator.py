@@ -129,7 +129,7 @@ class Operator:
         autograd = next((self.kernels[k] for k in AUTOGRAD_KEYS if k in self.kernels), None)
         if autograd is not None:
             return self._call(autograd, bound)
-        tensors = [value for value in _leaves(bound) if isinstance(value, torch.Tensor)]
+        tensors = [value for value in leaves(bound) if isinstance(value, torch.Tensor)]
         kernel, differentiable = self._choose(tensors)
         wants = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if differentiable or not wants:
@@ -139,7 +139,7 @@ class Operator:
     def run(self, kernel: Callable[..., Any], bound: list[Any]) -> Any:
         """The kernel's results, not recorded for gradients."""
         with torch.no_grad():
-            tensors = [value for value in _leaves(bound) if isinstance(value, torch.Tensor)]
+            tensors = [value for value in leaves(bound) if isinstance(value, torch.Tensor)]
             return self._checked(self._call(kernel, bound), tensors, False)
 
     def _bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -209,7 +209,7 @@ class Operator:
 
     def _checked(self, result: Any, tensors: Sequence[Any], differentiable: bool) -> Any:
         if not differentiable:
-            for out in _leaves(result):
+            for out in leaves(result):
                 if isinstance(out, torch.Tensor) and any(out is tensor for tensor in tensors):
                     raise RuntimeError(
                         f"{self.name()}: The output of this custom operator (1) must not also be "
@@ -220,10 +220,10 @@ class Operator:
         return result
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, list | tuple):
         for item in value:
-            yield from _leaves(item)
+            yield from leaves(item)
     else:
         yield value
 
@@ -269,7 +269,7 @@ class Places:
 
     def __init__(self, bound: list[Any]) -> None:
         self._bound = bound
-        self.tensors = [leaf for leaf in _leaves(bound) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaf for leaf in leaves(bound) if isinstance(leaf, torch.Tensor)]
 
     def __call__(self, tensors: Sequence[Any]) -> list[Any]:
         """The arguments with these tensors."""
@@ -289,7 +289,7 @@ class Places:
             found = [*found, *[None] * (len(self._bound) - len(found))]
         taken: list[Any] = []
         for value, grad in zip(self._bound, found, strict=False):
-            count = sum(isinstance(leaf, torch.Tensor) for leaf in _leaves(value))
+            count = sum(isinstance(leaf, torch.Tensor) for leaf in leaves(value))
             many = isinstance(value, list | tuple)
             taken += (list(grad) if grad is not None else [None] * count) if many else (
                 [grad] * count)  # fmt: skip

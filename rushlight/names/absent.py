@@ -8,8 +8,11 @@ each name, when it is first asked for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+from rushlight.names.lookup import getattr_of
 
 
 def absent_class(name: str, module: str, error: Exception) -> type:
@@ -68,14 +71,13 @@ class Absent:
         function.__module__ = self.module
         return function
 
-    def getattr_for(
-        self, values: dict[str, Any], other: Callable[[str], Any]
-    ) -> Callable[[str], Any]:
-        """The module's `__getattr__`. What was made once stays in `values`, its globals."""
+    def getattr_for(self) -> Callable[[str], Any]:
+        """The module's `__getattr__`. What was made once stays in the module."""
+        other = getattr_of(self.module)
 
         def find(name: str) -> Any:
             if name not in self._makers:
                 return other(name)
-            return values.setdefault(name, self.make(name))
+            return vars(sys.modules[self.module]).setdefault(name, self.make(name))
 
         return find

@@ -8,6 +8,9 @@ from typing import Any
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "parse_args", "quantized_args",
+]  # fmt: skip
 
 
 def parse_args(*arg_descriptors: str) -> Callable[[Any], Any]:

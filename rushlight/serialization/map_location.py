@@ -9,17 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight as torch
+from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.storages import Storage
 
 
 def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
-    """Move a storage. A callable gets its elements as a flat tensor, and the saved device."""
+    """Move a storage. A callable gets it as a torch.UntypedStorage, and the saved device."""
     if callable(map_location):
-        found = map_location(storage.flat(), saved)
+        given = storage.flat().untyped_storage()
+        found = map_location(given, saved)
+        if found is not None and found is not given:
+            return Storage(bytearray(found.clone()._bytes()), storage.kind)
         if found is not None:
-            storage.replace(found)
             return storage
-    require_here(wanted_device(saved, map_location))
+    require_here(wanted_device(saved, map_location), saved)
     return storage
 
 
@@ -29,7 +32,7 @@ def place_tensor(tensor: torch.Tensor, saved: str, map_location: Any) -> torch.T
         moved = map_location(tensor, saved)
         if moved is not None:
             return moved
-    require_here(wanted_device(saved, map_location))
+    require_here(wanted_device(saved, map_location), saved)
     return tensor
 
 
@@ -42,8 +45,8 @@ def wanted_device(saved: str, map_location: Any) -> str:
     return map_location.decode() if isinstance(map_location, bytes) else str(map_location)
 
 
-def require_here(name: str) -> None:
-    """Refuse all devices but the CPU."""
+def require_here(name: str, saved: str) -> None:
+    """Refuse all devices but the CPU; one that nobody knows and that the file names is damage."""
     kind = name.partition(":")[0]
     if kind == "cpu":
         return
@@ -54,7 +57,8 @@ def require_here(name: str) -> None:
             "please use torch.load with map_location=torch.device('cpu') to map your storages to "
             "the CPU."
         )
-    raise RuntimeError(
+    kind_of_error = CorruptFileError if name == saved else RuntimeError
+    raise kind_of_error(
         "don't know how to restore data location of torch.storage.UntypedStorage (tagged with "
         f"{name})"
     )

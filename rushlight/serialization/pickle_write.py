@@ -90,6 +90,8 @@ class StoragePickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         if isinstance(obj, torch.device):
             where = (obj.type,) if obj.index is None else (obj.type, obj.index)
             return self.named("torch.device"), where
+        if isinstance(obj, torch.UntypedStorage | torch.TypedStorage):
+            raise UnsupportedObjectError("cannot save a storage; save a tensor that sees it")
         if type(obj) is bytes and not obj and self.proto < 3:
             # Python would name the class bytes, which `weights_only` does not allow.
             return codecs.encode, ("", "latin1")

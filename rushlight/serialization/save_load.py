@@ -81,8 +81,8 @@ def load(
     """Read a file of `torch.save`, of this package or of PyTorch, or a safetensors file.
 
     `map_location`: a device for all tensors, a dict from saved to wanted devices, or a function of
-    a flat tensor of a storage's elements and the device it was saved from. `weights_only` (the
-    default): only tensors, plain values and what `torch.serialization.add_safe_globals` allowed;
+    a torch.UntypedStorage and the device it was saved from, called once for each storage.
+    `weights_only` (the default): only tensors, plain values and what `torch.serialization.add_safe_globals` allowed;
     False runs what the file says. `mmap`: map a file given by name; its pages are read when they
     are used, and no checksum of tensors is made.
 

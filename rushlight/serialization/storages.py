@@ -77,11 +77,6 @@ class Storage:
         dtype = dtype_named(self.kind.dtype_name or "uint8")
         return self.tensor(0, (self.size_bytes // dtype.itemsize,), (1,), dtype)
 
-    def replace(self, flat: torch.Tensor) -> None:
-        """Take other elements, as a `map_location` may ask for."""
-        self._base = self._flat = flat.detach()
-        self.size_bytes = flat.numel() * flat.dtype.itemsize
-
     def tensor(
         self, offset: int, size: tuple, stride: tuple, dtype: torch.dtype | None = None
     ) -> torch.Tensor:

@@ -8,9 +8,9 @@ where nobody else can see it.
 from __future__ import annotations
 
 import operator
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,19 @@ from rushlight.engine.capture import settle
 from rushlight.engine.failures import RunFailed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
-from rushlight.engine.realize import flush, launch
+from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node, buffer_node
-from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
+_node = operator.attrgetter("node")
+_leaf = operator.attrgetter("leaf")
+_buffer = operator.attrgetter("buffer")
+_foreign = operator.attrgetter("foreign")
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
 
 
@@ -111,9 +115,52 @@ class Replay:
         self.has_views = any(kind == "view" for kind, _ in self.sources.where)
         pairs = list(enumerate(self.sources.where))
         self.last_rates = [group[key] for group, key in self.rates]
-        own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
-        self.room = Room(self.program, self.layout, self.inputs, own)
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
+        self.pick = _picker(sorted(self.donated))
+        reuse = self.program.plan.meta["reuse"]
+        # A storage whose new value is written over the old one keeps its node.
+        stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
+        self.stays = {place: result for place, result, _, _ in stays}
+        self.moved = [u for u in self.updates if u not in stays]
+        self.versions = [(place, versions) for place, _, _, versions in self.updates]
+        self._plan_memory()
+
+    def _plan_memory(self) -> None:
+        made = [(owner, maker) for owner, maker in self.grads if isinstance(maker, Maker)]
+        held = [(owner, maker) for owner, maker in made if self._may_be_held(owner, maker)]
+        self.held = None
+        if held and len(held) == len(self.grads):
+            results = [maker.result for _, maker in held]
+            likes = [(maker.shape, maker.dtype, None, None) for _, maker in held]
+            self.held = HeldGrads([owner for owner, _ in held], results, likes)
+        grads = [maker.result for _, maker in held] if self.held else []
+        own = {result for _, result, _, _ in self.updates if result >= 0}
+        own = own.union(self.grad_results).difference(grads, (-1,))
+        others = [r for r in range(len(self.layout.result_bytes)) if r not in own.union(grads)]
+        self.room = Room(self.program, self.layout, self.inputs, sorted(own), others, grads)
+
+    def _may_be_held(self, owner: Any, maker: Maker) -> bool:
+        """A gradient made anew by each call, whose old value the call does not read."""
+        uses = sum(
+            maker.result == result
+            for result in (
+                *(other.result for _, other in self.grads if isinstance(other, Maker)),
+                *(result for _, result, _, _ in self.updates),
+            )
+        )
+        reads = any(kind == "grad" and payload is owner for kind, payload in self.sources.where)
+        had = any(other is owner and was for other, was, fixed in self.had_grad if fixed is None)
+        outputs = any(
+            isinstance(other, Maker)
+            and (other.result == maker.result or other.storage == maker.storage)
+            for _, other in self.outputs
+        )
+        is_plain = maker.result >= 0 and maker.shown is None and not maker.spent
+        reuse = self.program.plan.meta["reuse"]
+        return (
+            had and is_plain and uses == 1 and not reads and not outputs
+            and self.inputs + maker.result not in reuse
+        )  # fmt: skip
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         for number, storage in self.fixed_arguments:
@@ -150,27 +197,42 @@ class Replay:
         if found is None:
             return NotImplemented
         storages, nodes = found
-        buffers = [node.buffer for node in nodes[: self.inputs]]
-        for i in self.donated:
-            # Held by the list and by a node, which a storage and the list of nodes hold alone.
-            buffer = buffers[i]
-            if buffer.foreign or sys.getrefcount(buffer) > 4 or sys.getrefcount(nodes[i]) > 3:
-                buffers[i] = _copied(buffer)
+        buffers = list(map(_buffer, nodes[: self.inputs]))
+        shared = self._copy_shared(nodes, buffers)
         numbers = self.numbers
         for generator, used, positions in self.draws:
             seed, offset = generator.draw(used)
             for position, step in positions:
                 numbers[position] = seed if step is None else offset + step
-        buffer = None
+        held = self.held.find(tensors) if self.held is not None else {}
         with Uninterrupted(bool(self.donated)):
-            results = self.room.take(buffers)
+            results = self.room.take(buffers, held)
             try:
-                launch(self.program, self.values, self.layout, buffers, results, numbers)
+                run_at(self.program, self.room.pointers, self.values, buffers, numbers)
             except RunFailed as failed:
                 for generator, used, _ in self.draws:
                     generator.draw(-used)
                 raise failed.error from None
-            return self._place(results, storages, nodes, tensors)
+            finally:
+                self.room.done()
+            return self._place(results, storages, nodes, tensors, shared, bool(held))
+
+    def _copy_shared(self, nodes: list[Node], buffers: list[Buffer]) -> Collection[int]:
+        """Memory that is to be overwritten, but is seen elsewhere, is copied; gives the inputs."""
+        if self.pick is None:
+            return ()
+        mine, memory = self.pick(nodes), self.pick(buffers)
+        # Held by its holder, the list, the tuple and the call.
+        alone = set(map(getrefcount, mine)) == {4} == set(map(getrefcount, memory))
+        if alone and not any(map(_foreign, memory)):
+            return ()
+        del mine, memory
+        shared = []
+        for i in self.donated:
+            if buffers[i].foreign or getrefcount(buffers[i]) > 3 or getrefcount(nodes[i]) > 3:
+                buffers[i] = _copied(buffers[i])
+                shared.append(i)
+        return shared
 
     def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:
         """The storages and the nodes they hold, all in memory; None if they are others."""
@@ -188,39 +250,56 @@ class Replay:
                 places[place] = Held(tensors[payload]._value())
             else:
                 places[place] = payload
-        if len(set(places)) != len(places):
+        if self.moving and len(set(places)) != len(places):
             return None
-        for storage in places:
-            if storage.node.leaf != "buffer":
+        nodes = list(map(_node, places))
+        if set(map(_leaf, nodes)) != {"buffer"}:
+            for storage in places:
                 settle(storage)
-                if storage.node.leaf != "buffer":
-                    flush([s.node for s in places])
-        nodes = [storage.node for storage in places]
+            if any(storage.node.leaf != "buffer" for storage in places):
+                flush([s.node for s in places])
+            nodes = list(map(_node, places))
         if self.has_views:
             forget_values(tensors)
         return places, nodes
 
     def _place(
-        self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any
-    ) -> Any:
+        self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any,
+        shared: Collection[int], has_held: bool,
+    ) -> Any:  # fmt: skip
         leaves = self.leaves.copy()
         made: dict[Any, Any] = {}
         for slot, maker in self.outputs:
             leaves[slot] = maker(results, storages, nodes, tensors, made)
-        for owner, maker in self.grads:
+        for owner, maker in () if has_held else self.grads:
             tensor = tensors[owner] if owner.__class__ is int else owner
             value = None if maker is None else maker(results, storages, nodes, tensors, made)
             tensor._grad.grad = value
-        for place, result, other, versions in self.updates:
-            storage = storages[place]
-            old = nodes[place]
-            new = nodes[other] if result < 0 else buffer_node(results[result], old.shape, old.dtype)
-            if storage.foreign is None:
-                storage.node = new
-            else:
-                storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
-            storage.version += versions
+        for place, result, other, _ in self.moved:
+            _put(storages[place], nodes[place], results[result] if result >= 0 else nodes[other])
+        for place in shared:
+            if place in self.stays:
+                _put(storages[place], nodes[place], results[self.stays[place]])
+        for place, versions in self.versions:
+            storages[place].version += versions
         return unflatten(self.spec, leaves)
+
+
+def _put(storage: Any, old: Node, new: Buffer | Node) -> None:
+    """A storage gets a new value."""
+    if isinstance(new, Buffer):
+        new = buffer_node(new, old.shape, old.dtype)
+    if storage.foreign is None:
+        storage.node = new
+    else:
+        storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
+
+
+def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
+    """A function that takes these items of a list, as a tuple."""
+    if len(positions) > 1:
+        return operator.itemgetter(*positions)
+    return (lambda items: (items[positions[0]],)) if positions else None
 
 
 @dataclass(frozen=True)
@@ -266,38 +345,6 @@ class Maker:
         base = new_tensor(storages[self.place].node)
         base._storage = base._counter = storages[self.place]
         return base
-
-
-class Room:
-    """Memory for the results of a replay.
-
-    Small results that stay with the model (weights, states, gradients) share one block: they live
-    and die together. What goes to the caller has memory of its own.
-    """
-
-    SMALL_BYTES = 1 << 14
-
-    def __init__(self, program: Program, layout: Layout, inputs: int, own: set[int]) -> None:
-        reuse = program.plan.meta["reuse"]
-        self.parts: list[tuple[int, int, int]] = []  # kind (input number, or -1, -2), bytes, offset
-        total = 0
-        for result, nbytes in enumerate(layout.result_bytes):
-            source = reuse.get(inputs + result, -1)
-            if source < 0 and result in own and nbytes <= self.SMALL_BYTES:
-                self.parts.append((-2, nbytes, total))
-                total += -(-nbytes // ALIGN) * ALIGN
-            else:
-                self.parts.append((source, nbytes, 0))
-        self.total = total
-
-    def take(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        block = allocate(self.total) if self.total else None
-        start = 0 if block is None else block.address
-        return [
-            Buffer(start + offset, nbytes, block, False) if kind == -2
-            else allocate(nbytes) if kind == -1 else buffers[kind]
-            for kind, nbytes, offset in self.parts
-        ]  # fmt: skip
 
 
 class Held:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rushlight import names as _names
-from rushlight.utils._pytree_nodes import (  # noqa: F401
+from rushlight.utils._pytree_nodes import (
     BUILT_IN,
     CONSTANT_NODES,
     NAMEDTUPLE,
@@ -25,21 +25,76 @@ from rushlight.utils._pytree_nodes import (  # noqa: F401
     MappingKey,
     NodeDef,
     SequenceKey,
-    _deregister_pytree_node,
-    _dict_flatten,
-    _dict_flatten_with_keys,
-    _dict_unflatten,
-    _register_pytree_node,
+    deregister_pytree_node,
+    dict_flatten,
+    dict_flatten_with_keys,
+    dict_unflatten,
     find_node,
     is_constant_class,
     is_namedtuple_class,
     is_namedtuple_instance,
     register_constant,
     register_dataclass,
+    register_old,
     register_pytree_node,
 )
 
 __getattr__ = _names.getattr_of(__name__)
+
+__all__ = [
+    "BUILTIN_TYPES",
+    "CONSTANT_NODES",
+    "Context",
+    "GetAttrKey",
+    "KeyEntry",
+    "KeyPath",
+    "LeafSpec",
+    "MappingKey",
+    "NodeDef",
+    "PyTree",
+    "SUPPORTED_NODES",
+    "SequenceKey",
+    "TreeSpec",
+    "_broadcast_to_and_flatten",
+    "_deregister_pytree_node",
+    "_dict_flatten",
+    "_dict_flatten_with_keys",
+    "_dict_unflatten",
+    "_register_pytree_node",
+    "arg_tree_leaves",
+    "is_constant_class",
+    "is_namedtuple_class",
+    "is_namedtuple_instance",
+    "key_get",
+    "keystr",
+    "map_only",
+    "register_constant",
+    "register_dataclass",
+    "register_pytree_node",
+    "tree_all",
+    "tree_all_only",
+    "tree_any",
+    "tree_any_only",
+    "tree_flatten",
+    "tree_flatten_with_path",
+    "tree_is_leaf",
+    "tree_iter",
+    "tree_leaves",
+    "tree_leaves_with_path",
+    "tree_map",
+    "tree_map_",
+    "tree_map_only",
+    "tree_map_only_",
+    "tree_map_with_path",
+    "tree_structure",
+    "tree_unflatten",
+    "treespec_leaf",
+]
+
+# PyTorch's names of what `_pytree_nodes` has.
+_deregister_pytree_node, _register_pytree_node = deregister_pytree_node, register_old
+_dict_flatten, _dict_unflatten = dict_flatten, dict_unflatten
+_dict_flatten_with_keys = dict_flatten_with_keys
 
 PyTree = Any
 Context = Any

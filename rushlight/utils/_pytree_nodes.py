@@ -78,16 +78,16 @@ def is_namedtuple_instance(obj: Any) -> bool:
     return is_namedtuple_class(type(obj))
 
 
-def _dict_flatten(tree: dict) -> tuple[list[Any], list[Any]]:
+def dict_flatten(tree: dict) -> tuple[list[Any], list[Any]]:
     return list(tree.values()), list(tree.keys())
 
 
-def _dict_unflatten(values: Iterable[Any], context: list[Any]) -> dict:
+def dict_unflatten(values: Iterable[Any], context: list[Any]) -> dict:
     return dict(zip(context, values, strict=True))
 
 
-def _dict_flatten_with_keys(tree: dict) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    values, context = _dict_flatten(tree)
+def dict_flatten_with_keys(tree: dict) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    values, context = dict_flatten(tree)
     return [(MappingKey(k), v) for k, v in zip(context, values, strict=True)], context
 
 
@@ -105,16 +105,16 @@ def _default_flatten(tree: defaultdict) -> tuple[list[Any], list[Any]]:
 
 
 def _default_with_keys(tree: defaultdict) -> tuple[list[tuple[Any, Any]], list[Any]]:
-    return _dict_flatten_with_keys(tree)[0], [tree.default_factory, list(tree.keys())]
+    return dict_flatten_with_keys(tree)[0], [tree.default_factory, list(tree.keys())]
 
 
 BUILT_IN = (
     NodeDef(tuple, lambda t: (list(t), None), lambda v, _: tuple(v),
             lambda t: (_indexed(t), None)),
     NodeDef(list, lambda t: (t, None), lambda v, _: list(v), lambda t: (_indexed(t), None)),
-    NodeDef(dict, _dict_flatten, _dict_unflatten, _dict_flatten_with_keys),
-    NodeDef(OrderedDict, _dict_flatten, lambda v, c: OrderedDict(zip(c, v, strict=True)),
-            _dict_flatten_with_keys),
+    NodeDef(dict, dict_flatten, dict_unflatten, dict_flatten_with_keys),
+    NodeDef(OrderedDict, dict_flatten, lambda v, c: OrderedDict(zip(c, v, strict=True)),
+            dict_flatten_with_keys),
     NodeDef(defaultdict, _default_flatten,
             lambda v, c: defaultdict(c[0], zip(c[1], v, strict=True)), _default_with_keys),
     NodeDef(deque, lambda t: (list(t), t.maxlen), lambda v, c: deque(v, maxlen=c),
@@ -148,7 +148,7 @@ def register_pytree_node(
     _base.register(cls, flatten_fn, unflatten_fn)
 
 
-def _register_pytree_node(
+def register_old(
     cls: type, flatten_fn: Any, unflatten_fn: Any, to_str_fn: Any = None,
     maybe_from_str_fn: Any = None, **options: Any,
 ) -> None:  # fmt: skip
@@ -190,7 +190,7 @@ def is_constant_class(cls: type) -> bool:
     return cls in CONSTANT_NODES
 
 
-def _deregister_pytree_node(cls: type) -> None:
+def deregister_pytree_node(cls: type) -> None:
     """Forget a registered kind."""
     del SUPPORTED_NODES[cls]
     _base.forget(cls)

@@ -381,10 +381,38 @@ def packed(t: ModuleType) -> Iterator[Any]:
     yield error_of(lambda: own.pad_sequence(3))
 
 
+def adaptive(t: ModuleType) -> Iterator[Any]:
+    kind = t.nn.AdaptiveLogSoftmaxWithLoss
+    layer = filled(t, kind(8, 20, [4, 10], head_bias=True, div_value=2.0))
+    x, target = tensor(t, 5, 8), t.tensor([0, 5, 11, 19, 3])
+    out = layer(x, target)
+    out.loss.backward()
+    yield repr(layer), keys(layer), seen(out.output), seen(out.loss)
+    yield [seen(parameter.grad) for parameter in layer.parameters()]
+    yield seen(layer.log_prob(x)), layer.predict(x).tolist()
+    yield seen(layer(x[0], t.tensor(3)).output)
+    for cutoffs in ([], [3, 2], [0, 3], [3, 10], [3, 3], [2.5]):
+        yield error_of(lambda cutoffs=cutoffs: kind(4, 10, cutoffs))
+    for wrong in ([0, 5, 11, 19, 20], [0, 5], [[0] * 5] * 5):
+        yield error_of(lambda wrong=wrong: layer(x, t.tensor(wrong)))
+
+
+def smaller_things(t: ModuleType) -> Iterator[Any]:
+    nn = t.nn
+    x, weight = tensor(t, 2, 4, 6, 6), tensor(t, 6, 2, 3, 3)
+    out = nn.functional.conv2d(x, weight, None, 2, 1, 1, 2)
+    yield seen(nn.grad.conv2d_input(x.shape, weight, out, 2, 1, 1, 2))
+    yield seen(nn.grad.conv2d_weight(x, weight.shape, out, 2, 1, 1, 2))
+    yield repr(nn.Container(first=nn.ReLU())), keys(nn.DataParallel(nn.Linear(1, 1)))
+    yield error_of(lambda: nn.factory_kwargs({"other": 1}))
+    yield error_of(lambda: nn.factory_kwargs({"device": 1, "factory_kwargs": {"device": 2}}))
+    yield seen(nn.init.constant(t.empty(2), 3.0)), seen(nn.CrossMapLRN2d(3)(x))
+
+
 STORIES: dict[str, Story] = {
     story.__name__: story
     for story in (
         weight_norm, spectral_norm, orthogonal, prune, fusion, functional_call, parametrize, hooks,
-        lazy, packed,
+        lazy, packed, adaptive, smaller_things,
     )
 }  # fmt: skip

@@ -92,7 +92,9 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = (*grid.stores, *grid.lse_stores)
+        stores = [store for item in grid.sums for store in item.stores]
+        if grid.softmax is not None:
+            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)

@@ -270,12 +270,10 @@ def grid_roots(grid: AnyGrid) -> Iterable[E]:
 def attention_roots(grid: AttentionGrid) -> Iterable[E]:
     for product in grid.products:
         yield from (product.a, product.b)
-    stores: list[Store] = []
     for item in grid.sums:
         yield item.weight
         if item.other is not None:
             yield item.other
-        stores += item.stores
     if grid.keep is not None:
         yield grid.keep
     for runs in (grid.runs_l, grid.runs_s):
@@ -283,10 +281,17 @@ def attention_roots(grid: AttentionGrid) -> Iterable[E]:
             yield from (getattr(runs, name) for name in RUN_PARTS)
     if grid.softmax is not None:
         yield grid.softmax.score
-        stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
-    for store in stores:
+    for store in attention_stores(grid):
         yield store.value
         yield s.index(store.at)
+
+
+def attention_stores(grid: AttentionGrid) -> list[Store]:
+    """Of all results."""
+    stores = [store for item in grid.sums for store in item.stores]
+    if grid.softmax is not None:
+        stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
+    return stores
 
 
 def index_exprs(roots: Iterable[E]) -> list[int | Expr]:

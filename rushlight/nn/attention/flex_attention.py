@@ -22,6 +22,9 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 _score_mod_signature = _mask_mod_signature = Any
 
 __all__ = [
+    "_DEFAULT_SPARSE_BLOCK_SIZE",
+    "_mask_mod_signature",
+    "_score_mod_signature",
     "AuxOutput",
     "AuxRequest",
     "BlockMask",

@@ -1,4 +1,4 @@
-"""Helpers for state dicts."""
+"""Helpers for state dicts, and for settings that are one number or several."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "_ntuple", "_pair", "_quadruple", "_reverse_repeat_tuple", "_single", "_triple",
+    "consume_prefix_in_state_dict_if_present",
+]  # fmt: skip
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
