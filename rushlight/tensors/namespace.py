@@ -36,6 +36,7 @@ from rushlight.base.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
 from rushlight.ops.aten import Aten
 from rushlight.tensors import (
@@ -219,6 +220,6 @@ TABLE.update(
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
     double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=math.pi, e=math.e, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
