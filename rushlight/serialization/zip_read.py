@@ -27,7 +27,8 @@ class Record:
 
     name: str
     crc: int
-    size_bytes: int
+    size_bytes: int  # in the file
+    is_stored: bool  # as it is, neither compressed nor encrypted
     header_at: int
     data_at: int = 0
 
@@ -57,10 +58,14 @@ class ZipReader:
         return data
 
     def require(self, name: str) -> Record:
-        """Return the record of that name."""
+        """Return the record of that name, which is not compressed."""
         if name not in self.records:
             raise CorruptFileError(
                 f"{NO_ARCHIVE}file not found: {name}; the file is cut, damaged or no checkpoint"
+            )
+        if not self.records[name].is_stored:
+            raise CorruptFileError(
+                f"record '{name}' is compressed or encrypted; checkpoints of PyTorch are not"
             )
         return self.records[name]
 
@@ -117,12 +122,9 @@ class ZipReader:
                 raise CorruptFileError(f"{NO_ARCHIVE}its directory is damaged")
             extra = table[name_end : name_end + extra_bytes]
             packed, size, header_at = wide_values(extra, [packed, size, header_at])
-            if method != STORED or flags & ENCRYPTED or packed != size:
-                raise CorruptFileError(
-                    f"record '{name}' is compressed or encrypted; checkpoints of PyTorch are not"
-                )
+            is_stored = method == STORED and not flags & ENCRYPTED and packed == size
             at = name_end + extra_bytes + comment_bytes
-            yield Record(name, crc, size, header_at)
+            yield Record(name, crc, packed, is_stored, header_at)
         if at != len(table):
             raise CorruptFileError(f"{NO_ARCHIVE}its directory has {len(table) - at} bytes more")
 
