@@ -121,8 +121,14 @@ time_loop = op(
     name="time_loop",
     doc="A step run over all times: kept results of all times, then the last carries, flat.",
     inputs=(
-        Arg("operands", variadic=True), Attr("step"), Attr("reads"), Attr("carries"),
-        Attr("sequences"), Attr("keeps"), Attr("sizes"), Attr("backwards", False),
+        Arg("operands", variadic=True),
+        Attr("step"),
+        Attr("reads"),
+        Attr("carries"),
+        Attr("sequences"),
+        Attr("keeps"),
+        Attr("sizes"),
+        Attr("backwards", False),
     ),  # fmt: skip
     shape=loop_shape,
     dtype=lambda call: call["operands"][0].dtype,
