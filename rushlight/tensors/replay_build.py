@@ -28,7 +28,8 @@ from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.engine.undo import forget_changes
 from rushlight.ir.node import Node
-from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
+from rushlight.tensors.replay import Held, Replay, Sources, TensorGuards
+from rushlight.tensors.replay_maker import Maker
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.tracked import Tracked

@@ -243,7 +243,7 @@ def test_a_check_that_comes_late_comes_before_the_write(kind) -> None:
 
 def test_a_host_function_that_refuses_leaves_what_it_was_to_change() -> None:
     for kind in (torch.linalg.inv, torch.linalg.cholesky):
-        name = {torch.linalg.inv: "inverse"}.get(kind, "cholesky")
+        name = {torch.linalg.inv: "inv"}.get(kind, "cholesky")
         matrix, cache = in_memory(3, 3), in_memory(6)
         cache[torch.tensor([1]) * 2] = 3.0
         matrix.copy_(kind(matrix * 0))
