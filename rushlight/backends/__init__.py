@@ -19,6 +19,7 @@ __all__ = [
 _MODULES = {
     "llvm": "rushlight.backends.llvm",
     "c": "rushlight.backends.c",
+    "opencl": "rushlight.backends.opencl",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

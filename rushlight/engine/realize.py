@@ -138,7 +138,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.add(node)
         elif has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
-        elif ref.saved:
+        elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
         else:
             roots[node] = None
@@ -146,8 +146,9 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        if not _is_recomputed(node, roots, MAX_RECOMPUTE_DEPTH):
-            roots[node] = None
+        for source in _behind_pairs(node) if node.pairs else (node,):
+            if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
+                roots[source] = None
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
@@ -157,6 +158,11 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
 
 def _serial(node: Node) -> int:
     return node.serial
+
+
+def _behind_pairs(node: Node) -> list[Node]:
+    """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 
 def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.base.dtypes import float32, int64
 from rushlight.ir.opdef import Arg, Attr, Call, Dim, NotDifferentiable, Size, op
 from rushlight.ops.binary import div, eq, logical_and, mul
-from rushlight.ops.build import full, swap_last, zeros
+from rushlight.ops.build import conj_of, full, swap_last, zeros
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     Shape,
@@ -81,6 +81,8 @@ gather_nd = op(
 
 def check_scatter(call: Call) -> None:
     check_indices(call)
+    if call["x"].dtype.is_complex and call["kind"] not in ("set", "sum"):
+        raise NotImplementedError(f"scatter_nd: {call['kind']} of complex numbers")
     if call["kind"] not in SCATTER_KINDS:
         raise ValueError(f"scatter_nd: kind must be one of {SCATTER_KINDS}, got {call['kind']!r}")
     want, have = update_shape(call), call["src"].shape
@@ -250,8 +252,8 @@ def _matrix(shape: Shape) -> str:
 def dot_grad(g: Any, a: Any, b: Any, meta: Meta) -> tuple:
     ndim = meta.ndim("a")
     return (
-        dot(g, swap_last(b, ndim)) if meta.needs("a") else None,
-        dot(swap_last(a, ndim), g) if meta.needs("b") else None,
+        dot(g, swap_last(conj_of(b), ndim)) if meta.needs("a") else None,
+        dot(swap_last(conj_of(a), ndim), g) if meta.needs("b") else None,
     )
 
 

@@ -32,9 +32,9 @@ from rushlight.engine.realize import LOCK, flush
 from rushlight.engine.snapshot import SIMPLE
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor
@@ -263,15 +263,16 @@ class CompiledFunction:
                 if kind.captures > MAX_CAPTURES:
                     kind.lazy = True
                     self._say("what it reads is different in every call")
-            except NeedsGradients as error:
+            except NeedsGradients:
+                # The call is whole; its graph is compiled together with its backward's.
                 kind.lazy = True
-                if self._fullgraph:
-                    self._say(str(error))
             except Refused as error:
                 flush()
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
-                self._say(str(error))
+                # What happens once (a cache is filled) is no reason to stop a program.
+                if kind.refusals > 1 or not self._fullgraph:
+                    self._say(str(error))
         del holders
         return result
 

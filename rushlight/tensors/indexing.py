@@ -99,6 +99,8 @@ class _Plan:
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
+    if self._storage.node.pairs:
+        key = _inside_pairs(self._value(), key)
     if key.__class__ is int and self._shape:
         size = self._shape[0]
         if not -size <= key < size:
@@ -111,6 +113,19 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     moved, indices, back, _ = _arrange(view, plan.indices)
     found = apply(ops.gather_nd, (moved, indices), label="IndexBackward0")
     return found if back is None else permute(found, back)
+
+
+def _inside_pairs(node: Node, key: Any) -> Any:
+    """`table[b][q_idx]` in a score_mod: to its author `table[b]` is a row, not one for each pair.
+
+    So a key means what follows the dims of the pairs (ops/pairs.py)."""
+    if node.name != "gather_nd" or node.ndim == node.src[1].ndim:
+        return key
+    lead = node.src[1].shape
+    keys = key if isinstance(key, tuple) else (key,)
+    if not any(isinstance(k, Tensor) for k in keys):
+        return (*(slice(None) for _ in lead), *keys)
+    return (*(new_tensor(ops.pair_index.node(lead, dim)) for dim in range(len(lead))), *keys)
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:

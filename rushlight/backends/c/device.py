@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -43,6 +43,12 @@ class CSession:
 
     def status(self) -> int:
         return int(self._status[0])
+
+    def to_host(self, numbers: Iterable[int]) -> None:
+        """Host memory is all there is."""
+
+    def to_device(self, numbers: Iterable[int]) -> None:
+        """As above."""
 
 
 @functools.cache

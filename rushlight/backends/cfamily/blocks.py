@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Machine
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.coords import unravel
 from rushlight.compiler.tile.transform import Substitution, tiles_of
-from rushlight.ir.symint import ceildiv, minimum, product, upper
+from rushlight.ir.symint import ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 LEAST = 32
@@ -44,7 +45,7 @@ def points_of(statement: ir.Statement) -> int:
 def _count(axes: Sequence[ir.Axis]) -> int:
     total = 1
     for axis in axes:
-        bound = upper(axis.extent)
+        bound = at_most(axis.extent)
         if not isinstance(bound, int):
             return UNKNOWN
         total *= bound

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.base.dtypes import DType
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.coords import unravel
@@ -17,7 +18,7 @@ from rushlight.compiler.tile.ir import Axis, Local
 from rushlight.compiler.tile.rewrite import map_index, rewrite_expr
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, upper
+from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
@@ -70,14 +71,14 @@ class Context:
 
     def array(self, stem: str, dtype: DType, size: Index) -> tuple[c.Array, Index]:
         """Memory of the group: (array, offset of its first element)."""
-        bound = upper(size)
+        bound = at_most(size)
         if isinstance(bound, int):
             used = sum(_bytes(a) for a in self.arrays if a.space == "shared")
             if used + bound * dtype.itemsize <= self.machine.shared_bytes:
                 found = c.Array(self.fresh(stem), dtype, max(1, bound), "shared")
                 self.arrays.append(found)
                 return found, 0
-        elif bound is None or any(v.kind != "size" for v in variables(bound).values()):
+        elif bound is None:
             raise Refused(f"a tile of {size!r} elements: no bound that is known before it runs")
         self.uses_slots = True
         found = c.Array(
@@ -108,11 +109,13 @@ class Context:
 
     # expressions --------------------------------------------------------------------------------
 
-    def expr(self, e: E, acc: E | None = None) -> E:
-        """The expression over arrays in place of tiles, and over `acc` in place of its leaf."""
-        if acc is None:
+    def expr(self, e: E, *accs: E) -> E:
+        """The expression over arrays in place of tiles, and over `accs` in place of its leaves."""
+        if not accs:
             return rewrite_expr(e, self._placed, self._memo)
-        return rewrite_expr(e, lambda node: acc if node.op == "acc" else self._placed(node))
+        return rewrite_expr(
+            e, lambda node: accs[node.meta] if node.op == "acc" else self._placed(node)
+        )
 
     def index(self, at: Index) -> Index:
         return map_index(at, self.expr)

@@ -20,12 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.transform import coefficient, index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product, upper
+from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def choose_schedule(grid: ir.DotGrid, machine: Machine) -> Schedule:
     if machine.threads == 1:
         return Schedule(8, 2, 4, 128 // grid.acc_dtype.itemsize // 2, 64)
     blocks = min(64, machine.threads)
-    tall = upper(grid.m.extent)
+    tall = at_most(grid.m.extent)
     rows = 8
     while rows > 1 and isinstance(tall, int) and (rows - 1) * 4 >= tall:
         rows //= 2

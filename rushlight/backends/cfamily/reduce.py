@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, bound
 from rushlight.backends.cfamily.monoid import Monoid, Parts, reduce_monoid
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Expr, Var, ceildiv, is_nonnegative, minimum, product, upper
+from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 
 Index = int | Expr
 Stored = tuple[tuple[c.Array, Index], ...]
@@ -52,9 +53,9 @@ class _Reduction:
         self.rows = product(axis.extent for axis in statement.axes)
         self.count = product(axis.extent for axis in statement.over)
         self.is_tree = statement.order == "tree"
-        bound_ = upper(self.rows)
-        self.block = min(bound_, MOST_ROWS) if isinstance(bound_, int) else MOST_ROWS
-        self.in_chunks = not is_nonnegative(ir.CHUNK - self.count)
+        rows, count = at_most(self.rows), at_most(self.count)
+        self.block = min(rows, MOST_ROWS) if isinstance(rows, int) else MOST_ROWS
+        self.in_chunks = not (isinstance(count, int) and count <= ir.CHUNK)
         self.folds = [self._fold(item) for item in statement.items]
         self.row: tuple[ir.Axis, ...] = ()
         self.at: Index = 0
