@@ -18,7 +18,7 @@ import numpy as np
 
 from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
-from rushlight.engine.failures import RunFailed
+from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import flush, run_at
@@ -92,6 +92,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    lines    of host functions, by the position of their nodes
     """
 
     snapshot: Snapshot
@@ -115,6 +116,7 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
@@ -242,7 +244,7 @@ class Replay:
             except RunFailed as failed:
                 for generator, used, _ in self.draws:
                     generator.draw(-used)
-                raise failed.error from None
+                raise with_line(failed.error, self.lines.get(failed.at, "")) from None
             del arena
             if copies or self.needs_all:
                 for result, place in self.room.over:
