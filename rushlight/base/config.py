@@ -138,6 +138,8 @@ SETTINGS: tuple[Setting, ...] = (
             "C compiler of the backend 'c'; empty: cc, gcc, clang or ziglang, the first found."),
     Setting("opencl_device", "RUSHLIGHT_OPENCL_DEVICE", TEXT, "",
             "Part of the name of the OpenCL device to use; empty: a GPU if there is one."),
+    Setting("opencl_options", "RUSHLIGHT_OPENCL_OPTIONS", TEXT, "",
+            "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -179,6 +181,7 @@ class Config:
     cache_limit_mb: int
     c_compiler: str
     opencl_device: str
+    opencl_options: str
     num_threads: int
     cpu_features: str
     max_pending: int

@@ -28,19 +28,28 @@ _ARGUMENTS = (
 
 
 class Library:
-    """A loaded shared library; unloaded when nothing refers to it."""
+    """A loaded shared library; unloaded when nothing refers to it.
+
+    Its file stays as long as it is loaded: a loader knows a library by its inode, and would take
+    the next file that gets the same one for this library.
+    """
 
     def __init__(self, binary: bytes) -> None:
-        with tempfile.TemporaryDirectory(prefix="rushlight-c-") as folder:
-            path = Path(folder) / "kernels.so"
-            path.write_bytes(binary)
-            self._library = ctypes.CDLL(str(path))
-        close = getattr(_ctypes, "dlclose", None)
-        if close is not None:
-            weakref.finalize(self, close, self._library._handle)
+        folder = tempfile.TemporaryDirectory(prefix="rushlight-c-")
+        path = Path(folder.name) / "kernels.so"
+        path.write_bytes(binary)
+        self._library = ctypes.CDLL(str(path))
+        weakref.finalize(self, _unload, self._library._handle, folder)
 
     def function(self, name: str) -> NativeFunction:
         return NativeFunction(self, self._library[name])
+
+
+def _unload(handle: int, folder: tempfile.TemporaryDirectory) -> None:
+    close = getattr(_ctypes, "dlclose", None)  # not on Windows
+    if close is not None:
+        close(handle)
+    folder.cleanup()
 
 
 class NativeFunction:

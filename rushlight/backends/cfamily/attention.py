@@ -42,17 +42,20 @@ class _Attention:
             context.array(name, self.dtype, rows) for name in ("top", "total", "shrink", "ref")
         )
         self.sums = context.array("sums", self.dtype, rows * grid.ev.extent)
-        self.queries = ir.Axis("queries", ceildiv(grid.l.extent, rows))
+        self.queries = ir.Axis("query_group", ceildiv(grid.l.extent, rows))
         self.start: Index = self.queries.var * rows
-        self.row = ir.Axis("row", minimum(rows, grid.l.extent - self.start))
-        self.low, self.high = Var("low", 0, None, "axis"), Var("high", None, None, "axis")
-        self.first, self.count = Var("first", 0, None, "axis"), Var("count", 0, None, "axis")
-        self.key = ir.Axis("j", self.count)
+        self.row = ir.Axis("query_row", minimum(rows, grid.l.extent - self.start))
+        self.low, self.high = Var("key_start", 0, None, "axis"), Var("key_stop", None, None, "axis")
+        self.first, self.count = (
+            Var("first_key", 0, None, "axis"),
+            Var("key_count", 0, None, "axis"),
+        )
+        self.key = ir.Axis("key_j", self.count)
 
     def kernel(self) -> c.Kernel:
         context, lead = self.context, (*self.grid.batch, self.queries)
-        instance = Var("instance", 0, None, "axis")
-        block = Var("block", 0, None, "axis")
+        instance = Var("instance_id", 0, None, "axis")
+        block = Var("key_block", 0, None, "axis")
         turn = (
             c.Bind(self.first, maximum(block, self.low)),
             c.Bind(self.count, minimum(block + ir.KEY_BLOCK, self.high) - self.first),
@@ -95,14 +98,14 @@ class _Attention:
 
     def _scores(self) -> c.Block:
         grid, expr = self.grid, self.context.expr
-        acc = s.param("acc", self.dtype)
+        acc = s.param("the_acc", self.dtype)
         q, k = (expr(s.cast(operand, self.dtype)) for operand in (grid.q, grid.k))
-        chain = c.For(grid.e.var, 0, grid.e.extent, 1, (c.Set((("acc", s.fma(q, k, acc)),)),))
+        chain = c.For(grid.e.var, 0, grid.e.extent, 1, (c.Set((("the_acc", s.fma(q, k, acc)),)),))
 
         def body() -> Sequence[c.Code]:
             return (
                 *self._bind_query(), *self._bind_key(),
-                c.Let((("acc", self._zero()),), True), chain,
+                c.Let((("the_acc", self._zero()),), True), chain,
                 _put(self.x, self._cell(), expr(grid.score, acc)),
             )  # fmt: skip
 
@@ -111,13 +114,13 @@ class _Attention:
     def _tops(self) -> c.Block:
         """The largest score yet, NaN left out; what older sums shrink by."""
         row, infinity = self.row.var, s.const(float("-inf"), self.dtype)
-        new, ref = s.param("newest", self.dtype), s.param("level", self.dtype)
+        new, ref = s.param("new_top", self.dtype), s.param("ref_level", self.dtype)
         score = _get(self.x, self._cell())
-        larger = c.Set((("newest", s.select(s.gt(score, new), score, new)),))
+        larger = c.Set((("new_top", s.select(s.gt(score, new), score, new)),))
         return self._per_query(
-            c.Let((("newest", _get(self.top, row)),), True),
+            c.Let((("new_top", _get(self.top, row)),), True),
             c.For(self.key.var, 0, self.count, 1, (larger,)),
-            c.Let((("level", s.select(s.eq(new, infinity), self._zero(), new)),)),
+            c.Let((("ref_level", s.select(s.eq(new, infinity), self._zero(), new)),)),
             _put(self.shrink, row, self._exp(_get(self.top, row) - ref)),
             _put(self.ref, row, ref),
             _put(self.top, row, new),
@@ -133,24 +136,24 @@ class _Attention:
         return self.context.spread((self.row, self.key), body)
 
     def _totals(self) -> c.Block:
-        row, total = self.row.var, s.param("sum", self.dtype)
-        add = c.Set((("sum", total + _get(self.x, self._cell())),))
+        row, total = self.row.var, s.param("new_total", self.dtype)
+        add = c.Set((("new_total", total + _get(self.x, self._cell())),))
         start = _get(self.total, row) * _get(self.shrink, row)
         return self._per_query(
-            c.Let((("sum", start),), True),
+            c.Let((("new_total", start),), True),
             c.For(self.key.var, 0, self.count, 1, (add,)),
             _put(self.total, row, total),
         )
 
     def _sums(self) -> c.Block:
-        grid, acc = self.grid, s.param("acc", self.dtype)
+        grid, acc = self.grid, s.param("the_acc", self.dtype)
         v = self.context.expr(s.cast(grid.v, self.dtype))
-        add = c.Set((("acc", s.fma(_get(self.x, self._cell()), v, acc)),))
+        add = c.Set((("the_acc", s.fma(_get(self.x, self._cell()), v, acc)),))
         start = _get(self.sums, self._out()) * _get(self.shrink, self.row.var)
 
         def body() -> Sequence[c.Code]:
             return (
-                c.Let((("acc", start),), True),
+                c.Let((("the_acc", start),), True),
                 c.For(self.key.var, 0, self.count, 1, (*self._bind_key(), add)),
                 _put(self.sums, self._out(), acc),
             )
@@ -161,7 +164,7 @@ class _Attention:
 
     def _outputs(self) -> c.Block:
         grid, row, one = self.grid, self.row.var, s.const(1, self.dtype)
-        total, found = _get(self.total, row), s.param("found", self.dtype)
+        total, found = _get(self.total, row), s.param("final_value", self.dtype)
         share = s.div(one, s.select(s.eq(total, self._zero()), one, total))
         out = _get(self.sums, self._out()) * share
         lse = _get(self.top, row) + self.context.expr(grid.log, total)
@@ -172,7 +175,7 @@ class _Attention:
         ):
             if stores:
                 puts = c.Puts(tuple(self._stored(store, found) for store in stores))
-                body = (*self._bind_query(), c.Let((("found", value),)), puts)
+                body = (*self._bind_query(), c.Let((("final_value", value),)), puts)
                 block += self.context.spread(axes, lambda body=body: body)
         return block
 

@@ -23,8 +23,8 @@ Index = int | Expr
 
 GROUP = Var("group_id", 0, None, "axis")
 THREAD = Var("thread_id", 0, None, "axis")
-TURN, TURNS = Var("turn", 0, None), Var("turns", 0, None)
-WIDTH = Var("width", 1, None)
+TURN, TURNS = Var("pass_turn", 0, None), Var("pass_turns", 0, None)
+WIDTH = Var("run_width", 1, None)
 PASS_NAMES = (TURN, WIDTH, TURNS)
 
 

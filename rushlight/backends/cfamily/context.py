@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
+from rushlight.backends.cfamily.fold import folded
 from rushlight.base.dtypes import DType
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.coords import unravel
@@ -120,7 +121,7 @@ class Context:
 
     def _placed(self, node: E) -> E:
         if node.op not in ("load", "local") or not isinstance(node.meta[0], Local):
-            return node
+            return folded(node)
         array, base = self.place(node.meta[0])
         return s.make("load", node.args, node.dtype, (array, base + node.meta[1]))
 
@@ -178,8 +179,8 @@ class Context:
     ) -> c.Kernel:
         """A kernel of `total` items that do not need one another."""
         block = self.threads if self.threads > 1 else 1024
-        item = Axis("item", total)
-        here = Var("i", 0, block - 1, "axis")
+        item = Axis("item_id", total)
+        here = Var("item_i", 0, block - 1, "axis")
         start = c.GROUP * block
         inside = (c.Bind(item.var, start + here), *body(item.var))
         stop = minimum(block, total - start)
