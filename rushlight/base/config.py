@@ -140,6 +140,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Part of the name of the OpenCL device to use; empty: a GPU if there is one."),
     Setting("opencl_options", "RUSHLIGHT_OPENCL_OPTIONS", TEXT, "",
             "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
+    Setting("metal_emulation", "RUSHLIGHT_METAL_EMULATION", SWITCH, False,
+            "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -182,6 +184,7 @@ class Config:
     c_compiler: str
     opencl_device: str
     opencl_options: str
+    metal_emulation: bool
     num_threads: int
     cpu_features: str
     max_pending: int

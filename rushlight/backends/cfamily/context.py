@@ -34,15 +34,17 @@ class Machine:
     """threads  most threads of a group; 1: a group is one thread, and inner loops are its work
     shared_bytes  for the arrays of a group (of one thread: its stack)
     slots  groups that are alive at once, when each needs scratch of its own
+    subgroup  neighbouring threads that exchange values without memory; 1: none
     """
 
     threads: int
     shared_bytes: int
     slots: int
+    subgroup: int = 1
 
     @staticmethod
     def of(caps: Caps) -> Machine:
-        return Machine(caps.group_threads, caps.shared_bytes, caps.groups)
+        return Machine(caps.group_threads, caps.shared_bytes, caps.groups, caps.subgroup)
 
 
 class Context:

@@ -40,6 +40,10 @@ _GRIDS: dict[type, Callable[..., Lowered]] = {
 }  # fmt: skip
 
 
+def lower_programs(programs: Sequence[ir.Program], machine: Machine) -> list[c.ThreadProgram]:
+    return [lower_program(program, machine, number) for number, program in enumerate(programs)]
+
+
 def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.ThreadProgram:
     """`number` makes the names of kernels unique among programs of one source text."""
     _check_names(program)
