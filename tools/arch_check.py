@@ -55,6 +55,7 @@ ARROWS: dict[str, set[str]] = {
     "special": {"tensors"},
     "masked": {"tensors"},
     "functional": {"tensors"},
+    "fft": {"tensors"},
     "signal": _PUBLIC,
     "random": {"tensors"},
     "safetensors": {"serialization"},

@@ -175,6 +175,7 @@ def buffer_node(buffer: Any, shape: tuple[int | Expr, ...], dtype: DType) -> Nod
 def scalar_node(value: Any, dtype: DType, origin: Callable[[], Any] | None = None) -> Node:
     """A 0-dim program input holding a Python number (never a constant of a kernel).
 
+    The number is real, whatever the dtype: a complex one is `complex` of two such leaves.
     `origin()` gives the number again when a captured program is replayed (an RNG offset); None
     for a number that was simply passed.
     """
@@ -187,7 +188,9 @@ _CONSTS: dict[tuple, Node] = {}
 def const_node(value: Any, dtype: DType) -> Node:
     """A 0-dim constant that belongs to the meaning of a rule (interned by value and dtype)."""
     value = _as_number(value, dtype)
-    bits = struct.pack("d", value) if isinstance(value, float) else value
+    bits: Any = struct.pack("d", value) if isinstance(value, float) else value
+    if isinstance(value, complex):
+        bits = struct.pack("dd", value.real, value.imag)
     key = (type(value).__name__, bits, dtype)
     node = _CONSTS.get(key)
     if node is None:
@@ -198,6 +201,8 @@ def const_node(value: Any, dtype: DType) -> Node:
 def _as_number(value: Any, dtype: DType) -> Any:
     if dtype.kind == "bool":
         return bool(value)
+    if dtype.kind == "complex":
+        return complex(value)
     return float(value) if dtype.is_floating_point else int(value)
 
 

@@ -12,7 +12,8 @@ from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, gt, le, logical_and, maximum, ne
-from rushlight.ops.build import iota_along, keep, pad_dim, slice_dim, to_dtype
+from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, real_of, slice_dim, to_dtype
+from rushlight.ops.complex import complex_, imag
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
@@ -23,7 +24,7 @@ from rushlight.ops.reduce import (
     scan_sum,
 )
 from rushlight.ops.reductions import whole_sum_dtype
-from rushlight.ops.rules import float_dtype, is_static, operand_shape
+from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
@@ -194,7 +195,8 @@ FEW, LEVELS = 16, 3
 
 def logcumsumexp_rule(x: Any, dim: int) -> Any:
     order = (*(i for i in range(x.ndim) if i != dim), dim)
-    result = _running(permute(x, order), LEVELS)
+    lines = permute(x, order)
+    result = _complex_running(lines) if x.dtype.is_complex else _running(lines, LEVELS)
     return permute(result, tuple(sorted(range(x.ndim), key=order.__getitem__)))
 
 
@@ -225,16 +227,39 @@ def _joined(a: Any, b: Any) -> Any:
 
 def _against_earlier(x: Any) -> Any:
     """Each element's logsumexp over those up to it."""
+    return logsumexp_decompose(_upto(x), (x.ndim,))
+
+
+def _upto(x: Any) -> Any:
+    """For each element of the last dim, the row of those up to it (-inf after it)."""
     *lead, size = x.shape
     rows = reshape(x, (*lead, 1, size))
     upto = le(iota_along(2, 1, size), iota_along(2, 0, size))
-    return logsumexp_decompose(where(upto, rows, float("-inf")), (x.ndim,))
+    return where(upto, rows, float("-inf"))
+
+
+def _complex_running(x: Any) -> Any:
+    """Of complex numbers: n * n work."""
+    return _from_largest(_upto(x))
+
+
+def _from_largest(rows: Any) -> Any:
+    """logsumexp of complex numbers over the last dim, counted from the largest of them: the
+    imaginary part is near that one's, whatever its size."""
+    last, re = rows.ndim - 1, real_of(rows)
+    high = over_last(re, last, reduce_max)
+    turn = over_last(where(eq(re, high), imag(rows), float("-inf")), last, reduce_max)
+    top = complex_(where(isfinite(high), high, 0.0), turn)
+    total = log(over_last(exp(rows - top), last, reduce_sum)) + top
+    return reshape(total, rows.shape[:-1])
 
 
 def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tuple:  # noqa: A002
     """The sum over later results j of g_j exp(x_i - out_j), by logarithms of both signs of g."""
     if not meta.shape("input"):
         return (g,)
+    if input.dtype.is_complex:
+        return (_complex_logcumsumexp_grad(g, input, out, dim, meta),)
     total = None
     for sign_of in (g, -g):
         held = where(gt(sign_of, 0.0), sign_of, 1.0)
@@ -245,15 +270,34 @@ def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tup
     return (where(ne(input, float("-inf")), total, 0.0),)
 
 
+def _complex_logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> Any:  # noqa: A002
+    ndim, size = meta.ndim("input"), meta.shape("input")[dim]
+    order = (*(i for i in range(ndim) if i != dim), dim)
+    x, y, by = (permute(v, order) for v in (input, out, g))
+    lead = tuple(meta.shape("input")[i] for i in order[:-1])
+    later = le(iota_along(2, 1, size), iota_along(2, 0, size))
+    some = logical_and(later, ne(reshape(y, (*lead, size, 1)), float("-inf")))
+    gap = reshape(x, (*lead, 1, size)) - reshape(y, (*lead, size, 1))
+    share = where(some, exp(conj_of(where(some, gap, 0.0))), 0.0)
+    total = reduce_sum(reshape(by, (*lead, size, 1)) * share, (ndim - 1,))
+    return permute(total, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
+
+
+def running_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    if x.dtype.kind == "c":
+        return np.log(np.cumsum(np.exp(x), axis=axis))
+    return np.logaddexp.accumulate(x, axis=axis)
+
+
 logcumsumexp = composite(
     "logcumsumexp",
     "log of the running sums of exponentials along dim.",
     INPUTS,
     at_least_1d(logcumsumexp_rule),
-    _numpy_along(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    _numpy_along(running_logsumexp),
     logcumsumexp_grad,
     shape=operand_shape,
-    dtype=float_dtype,
+    dtype=inexact_dtype,
     torch=("torch.logcumsumexp", "Tensor.logcumsumexp"),
     samples=samples,
     error_samples=ERRORS,

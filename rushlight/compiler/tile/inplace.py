@@ -1,9 +1,9 @@
 """May a result of a kernel be written over one of its inputs?
 
 In: a program, the buffer of an input and that of a result. Out: True when every element of the
-result needs, of the input, only its own: it is read where it is written, at the same point, and by
-no later grid. A point computes its values before its first store (tile/ir.py), so both may then be
-the same memory.
+result needs, of the input, only its own (or those that its point writes): it is read where it is
+written, at the same point, and by no later grid. A point computes its values before its first store
+(tile/ir.py), so both may then be the same memory.
 """
 
 from __future__ import annotations
@@ -41,13 +41,16 @@ def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
     *earlier, last = [list(_parts(grid)) for grid in program.grids]
     if any(put[0] is result for parts in earlier for puts, _ in parts for put in puts):
         return False
-    places = [(part, put[1]) for part in last for put in part[0] if put[0] is result]
-    if len(places) != 1 or places[0][1] is None:
+    found = [part for part in last if any(put[0] is result for put in part[0])]
+    if len(found) != 1:
         return False
-    storing, place = places[0]
+    storing = found[0]
+    places = [put[1] for put in storing[0] if put[0] is result]
+    if None in places or len(set(places)) < len(places):
+        return False
     elsewhere = [root for part in last if part is not storing for root in _roots(part)]
     inside = _roots(storing)
-    return not _loads(elsewhere, source) and all(at == place for at in _loads(inside, source))
+    return not _loads(elsewhere, source) and all(at in places for at in _loads(inside, source))
 
 
 def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:

@@ -46,6 +46,13 @@ def square(at: object = HERE) -> Grid:
     return Grid((), (Map((M, COLUMN), (Store(NEW, HERE, s.load(OLD, at)),)),))
 
 
+def pair(*read: object) -> Grid:
+    """Two results side by side, each from what lies at both places of the old pair."""
+    value = s.add(*(s.load(OLD, at) for at in read))
+    stores = tuple(Store(NEW, HERE * 2 + i, value) for i in range(2))
+    return Grid((), (Map((M, COLUMN), stores),))
+
+
 def copy_of_old() -> Grid:
     return Grid((), (Map((M, COLUMN), (Store(MORE, HERE, s.load(OLD, TURNED)),)),))
 
@@ -82,6 +89,8 @@ CASES = {
     "another store of the point": (dot(step(), step(dest=MORE)), True),
     "another store across": (dot(step(), step(TURNED, dest=MORE)), False),
     "two stores to the result": (dot(step(), step()), False),
+    "two places of the point": (pair(HERE * 2, HERE * 2 + 1), True),
+    "neither place of the point": (pair(HERE * 2, HERE * 2 + 2), False),
     "a place that needs the value": (
         dot(Store(NEW, s.as_index(s.load(OLD, TURNED), 0, N), s.acc(float32))), False),
     "an earlier grid": ((copy_of_old(), dot(step())), True),
