@@ -97,12 +97,14 @@ def _tolerance(root: Node) -> float:
 
 def different_bits(have: np.ndarray, want: np.ndarray) -> str:
     """Where the bits differ, or "". All NaNs are one; signs of zeros count."""
+    have, want = parts_of(have), parts_of(want)
     a, b = (_one_nan(array).reshape(-1).view(f"u{array.itemsize}") for array in (have, want))
     return _told(a != b, have, want)
 
 
 def too_far(have: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     """Where values differ by more than rounding, or "". Whole numbers must be equal."""
+    have, want = parts_of(have), parts_of(want)
     if have.dtype.kind in "iub":
         return _told((have != want).reshape(-1), have, want)
     a, b = (array.astype(np.float64).reshape(-1) for array in (have, want))
@@ -110,6 +112,15 @@ def too_far(have: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * scale
     return _told(~(near | (a == b) | (np.isnan(a) & np.isnan(b))), have, want)
+
+
+def parts_of(array: np.ndarray) -> np.ndarray:
+    """Complex numbers as their parts, one after the other."""
+    if array.dtype.kind == "c":
+        return np.ascontiguousarray(array).reshape(-1).view(array.real.dtype)
+    if array.dtype.names:  # complex32, which numpy does not know
+        return np.ascontiguousarray(array).reshape(-1).view(array.dtype[0])
+    return array
 
 
 def _one_nan(array: np.ndarray) -> np.ndarray:
