@@ -20,6 +20,7 @@ from rushlight.tensors import (
     functions_matrix,
     functions_native,
     functions_reduce,
+    functions_rnn,
     functions_sampling,
     functions_select,
     functions_shape,
@@ -42,8 +43,9 @@ FAMILIES = (
     functions_view, functions_slices, functions_math, functions_select, functions_unique,
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
-    functions_native, functions_turned, functions_complex, functions_spectral, functional_sample,
-    functions_foreach, functions_checks, odd_methods, untyped, functions_sampling, random,
+    functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
+    functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
+    functions_sampling, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
