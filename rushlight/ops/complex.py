@@ -332,6 +332,8 @@ complex_host = op(
     reference=host_reference,
     grad=NotDifferentiable("compiled graphs are not differentiated"),
     samples=lambda rng: [
-        Sample(([array(rng, 2, 2, 2)],), {"record": "inverse", "attrs": (True,), "complex": (True,)})
+        Sample(
+            ([array(rng, 2, 2, 2)],), {"record": "inverse", "attrs": (True,), "complex": (True,)}
+        )
     ],
 )
