@@ -17,46 +17,62 @@ from typing import Any
 import rushlight as torch
 from rushlight import ops
 from rushlight.attention.block_mask import BlockMask
+from rushlight.attention.decode import PARTITION, is_decoding, rows_of_groups, split
 from rushlight.attention.divide import as_four_dims
 from rushlight.tensors.apply import apply
 
 
 @dataclass(frozen=True)
 class Attended:
-    """out (B, H, L, Ev) in the dtype of the query; lse (B, H, L); scores: the masked ones."""
+    """out (B, H, L, Ev) in the dtype of the query; lse and top, the largest scores, (B, H, L)."""
 
     out: torch.Tensor
     lse: torch.Tensor
-    scores: torch.Tensor
-
-    def top(self) -> torch.Tensor:
-        """The largest score of every query."""
-        return apply(ops.flash_top, (self.scores,))
+    top: torch.Tensor
 
 
 def attention(
     query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
-    scale: float,
+    scale: float, partition: int = PARTITION,
 ) -> Attended:  # fmt: skip
     """All tensors have four dims and one batch size; heads of keys divide those of queries."""
+    needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    shape = (*query.shape[:3], key.shape[2])
+    if block_mask is not None and block_mask.keeps_all():
+        block_mask = None
+    if not needs_grad and is_decoding(query, key, partition):
+        rows = rows_of_groups(query, key.size(1))
+        scores, keep = _scores(rows, key, value, score_mod, block_mask, scale, shape)
+        if not scores.requires_grad:  # nor does the score_mod need one
+            folded = (*rows.shape[:3], shape[3])
+            keep = None if keep is None else keep.reshape(folded)
+            parts = split(scores.reshape(folded), keep, value, block_mask, partition)
+            out, lse, top = (x.reshape(*shape[:3], *x.shape[3:]) for x in parts)
+            return Attended(out.to(query.dtype), lse, top)
     key, value = (_for_each_head(x, query.size(1)) for x in (key, value))
-    working = torch.float64 if value.dtype is torch.float64 else torch.float32
-    scores = apply(ops.pair_dot, (query, key)) * scale
-    shape = tuple(scores.shape)
+    scores, keep = _scores(query, key, value, score_mod, block_mask, scale, shape)
+    if keep is not None:
+        assert block_mask is not None
+        tables = block_mask.tables(of_keys=needs_grad or scores.requires_grad)
+        scores = apply(ops.pair_mask, (scores, keep, tables, False, "minus"))
+    lse = apply(ops.flash_lse, (scores,))
+    out = apply(ops.flash_attention, (scores, value, lse))
+    return Attended(out.to(query.dtype), lse, apply(ops.flash_top, (scores,)))
+
+
+def _scores(
+    query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
+    scale: float, shape: tuple[int, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    """(scores, what the mask keeps or None), pair values of shape (B, H, L, S)."""
+    scores = (apply(ops.pair_dot, (query, key)) * scale).reshape(shape)
     where = [apply(ops.pair_index, (shape, dim)) for dim in range(4)]
     if score_mod is not None:
         dtype = scores.dtype
         scores = as_four_dims(score_mod(scores, *where), shape, "score_mod").to(dtype)
-    if working is torch.float64:
-        scores = scores.to(working)
-    if block_mask is not None and not block_mask.keeps_all():
-        keep = kept(block_mask, where, shape)
-        needs_grad = scores.requires_grad or (torch.is_grad_enabled() and value.requires_grad)
-        tables = block_mask.tables(of_keys=needs_grad)
-        scores = apply(ops.pair_mask, (scores, keep, tables, False, "minus"))
-    lse = apply(ops.flash_lse, (scores,))
-    out = apply(ops.flash_attention, (scores, value, lse))
-    return Attended(out.to(query.dtype), lse, scores)
+    if value.dtype is torch.float64:
+        scores = scores.to(torch.float64)
+    return scores, None if block_mask is None else kept(block_mask, where, shape)
 
 
 def _for_each_head(x_BNSE: Any, heads: int) -> Any:  # noqa: N803

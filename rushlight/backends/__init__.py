@@ -20,6 +20,7 @@ _MODULES = {
     "llvm": "rushlight.backends.llvm",
     "c": "rushlight.backends.c",
     "opencl": "rushlight.backends.opencl",
+    "metal": "rushlight.backends.metal",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

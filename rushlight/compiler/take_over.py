@@ -49,9 +49,10 @@ class TakeOver:
         for step, kernel in enumerate(self.steps):
             for result, source in kernel.inplace if isinstance(kernel, Kernel) else ():
                 self._take(step, self.number[result], self.number[source])
-        failing = [self.levels[i] for i, step in enumerate(self.steps) if may_fail(step)]
-        self.first_level = max(failing, default=-1) + 1
-        pairs = [pair for i, s in enumerate(self.steps) for pair in self._pairs(i, s)]
+        failing = {i for i, step in enumerate(self.steps) if may_fail(step)}
+        self.first_level = max((self.levels[i] for i in failing), default=-1) + 1
+        safe = [(i, step) for i, step in enumerate(self.steps) if i not in failing]
+        pairs = [pair for i, step in safe for pair in self._pairs(i, step)]
         for _, step, result, source in sorted(pairs, key=lambda pair: pair[0]):
             if result not in self.taken and self._is_free(step, source):
                 self._take(step, result, source)

@@ -222,10 +222,11 @@ def launch(
 
 
 def run_at(
-    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer],
+    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
     numbers: Sequence[object],
 ) -> None:  # fmt: skip
-    """Run on these addresses, one per buffer of the plan."""
+    """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
+    of an error."""
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
@@ -235,5 +236,6 @@ def run_at(
         raise host_failed(refused) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
-        error = index_error(program.plan, status, sizes, inputs, numbers)
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+        error = index_error(program.plan, status, sizes, held, numbers)
         raise RunFailed(program.plan.meta["checked_at"][status - 1], error)

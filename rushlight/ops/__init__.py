@@ -45,6 +45,7 @@ from rushlight.ops import (  # noqa: F401
     softmaxes,
     special,
     statistics,
+    time_loop,
     unary,
     window,
 )

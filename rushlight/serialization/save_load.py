@@ -82,9 +82,9 @@ def load(
 
     `map_location`: a device for all tensors, a dict from saved to wanted devices, or a function of
     a torch.UntypedStorage and the device it was saved from, called once for each storage.
-    `weights_only` (the default): only tensors, plain values and what `torch.serialization.add_safe_globals` allowed;
-    False runs what the file says. `mmap`: map a file given by name; its pages are read when they
-    are used, and no checksum of tensors is made.
+    `weights_only` (the default): only tensors, plain values, and what the user allowed with
+    `torch.serialization.add_safe_globals`; False runs what the file says. `mmap`: map a file given
+    by name; its pages are read when they are used, and no checksum of tensors is made.
 
     CorruptFileError: the file is damaged. pickle.UnpicklingError: it has more than `weights_only`
     allows.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.source import Source
-from rushlight.serialization.zip_write import CENTRAL, END, END_64, LIMIT_32, LOCAL, LOCATOR_64
+from rushlight.serialization.zip_write import ALL_ONES, CENTRAL, END, END_64, LOCAL, LOCATOR_64
 
 MAX_COMMENT_BYTES = 0xFFFF
 NO_ARCHIVE = "PytorchStreamReader failed reading zip archive: "
@@ -27,7 +27,8 @@ class Record:
 
     name: str
     crc: int
-    size_bytes: int
+    size_bytes: int  # in the file
+    is_stored: bool  # as it is, neither compressed nor encrypted
     header_at: int
     data_at: int = 0
 
@@ -57,10 +58,14 @@ class ZipReader:
         return data
 
     def require(self, name: str) -> Record:
-        """Return the record of that name."""
+        """Return the record of that name, which is not compressed."""
         if name not in self.records:
             raise CorruptFileError(
                 f"{NO_ARCHIVE}file not found: {name}; the file is cut, damaged or no checkpoint"
+            )
+        if not self.records[name].is_stored:
+            raise CorruptFileError(
+                f"record '{name}' is compressed or encrypted; checkpoints of PyTorch are not"
             )
         return self.records[name]
 
@@ -117,12 +122,9 @@ class ZipReader:
                 raise CorruptFileError(f"{NO_ARCHIVE}its directory is damaged")
             extra = table[name_end : name_end + extra_bytes]
             packed, size, header_at = wide_values(extra, [packed, size, header_at])
-            if method != STORED or flags & ENCRYPTED or packed != size:
-                raise CorruptFileError(
-                    f"record '{name}' is compressed or encrypted; checkpoints of PyTorch are not"
-                )
+            is_stored = method == STORED and not flags & ENCRYPTED and packed == size
             at = name_end + extra_bytes + comment_bytes
-            yield Record(name, crc, size, header_at)
+            yield Record(name, crc, packed, is_stored, header_at)
         if at != len(table):
             raise CorruptFileError(f"{NO_ARCHIVE}its directory has {len(table) - at} bytes more")
 
@@ -169,8 +171,8 @@ def wide_values(extra: bytes, values: list[int]) -> list[int]:
         at += 4 + size
         if kind == 1:
             wide = [value for (value,) in struct.iter_unpack("<Q", body[: len(body) // 8 * 8])]
-            needed = sum(value == LIMIT_32 for value in values)
+            needed = sum(value == ALL_ONES for value in values)
             if len(wide) < needed:
                 raise CorruptFileError(f"{NO_ARCHIVE}its directory is damaged")
-            return [wide.pop(0) if value == LIMIT_32 else value for value in values]
+            return [wide.pop(0) if value == ALL_ONES else value for value in values]
     return values

@@ -49,7 +49,7 @@ FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
-    METHODS.update(_family.METHODS)
+    METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min

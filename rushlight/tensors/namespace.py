@@ -39,6 +39,7 @@ from rushlight.base.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
 from rushlight.ops.aten import Aten
 from rushlight.tensors import (
@@ -224,6 +225,6 @@ TABLE.update(
     double=float64, half=float16, cfloat=complex64,
     cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=math.pi, e=math.e, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

@@ -8,33 +8,39 @@ where nobody else can see it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
-from rushlight.engine.failures import RunFailed
+from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.tensors.replay_maker import Maker
 from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
+from rushlight.tensors.tensor import Tensor
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
 _node = operator.attrgetter("node")
-_leaf = operator.attrgetter("leaf")
+_address = operator.attrgetter("buffer.address")
 _buffer = operator.attrgetter("buffer")
 _foreign = operator.attrgetter("foreign")
+_grad = operator.attrgetter("_grad.grad")
+_is = operator.is_
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
+
+
+NO_COPIES: dict[int, Buffer] = {}
 
 
 class TensorGuards:
@@ -86,6 +92,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    lines    of host functions, by the position of their nodes
     """
 
     snapshot: Snapshot
@@ -109,6 +116,7 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
@@ -120,9 +128,18 @@ class Replay:
         reuse = self.program.plan.meta["reuse"]
         # A storage whose new value is written over the old one keeps its node.
         stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
-        self.stays = {place: result for place, result, _, _ in stays}
+        self.stays = {place for place, _, _, _ in stays}
         self.moved = [u for u in self.updates if u not in stays]
         self.versions = [(place, versions) for place, _, _, versions in self.updates]
+        self.counts = [4] * len(self.donated)
+        self.overwrites = bool(self.donated)
+        owners = [owner for owner, _, _ in self.had_grad]
+        # Gradients of tensors that are always the same, all there and not reached another way.
+        self.plain_grads = bool(owners) and all(
+            had and fixed is None and owner.__class__ is not int
+            for owner, had, fixed in self.had_grad
+        )
+        self.grad_owners = owners if self.plain_grads else []
         self._plan_memory()
 
     def _plan_memory(self) -> None:
@@ -130,14 +147,17 @@ class Replay:
         held = [(owner, maker) for owner, maker in made if self._may_be_held(owner, maker)]
         self.held = None
         if held and len(held) == len(self.grads):
-            results = [maker.result for _, maker in held]
-            likes = [(maker.shape, maker.dtype, None, None) for _, maker in held]
-            self.held = HeldGrads([owner for owner, _ in held], results, likes)
+            likes = [(Tensor, maker.shape, maker.dtype, None, None) for _, maker in held]
+            self.held = HeldGrads([owner for owner, _ in held], likes)
         grads = [maker.result for _, maker in held] if self.held else []
         own = {result for _, result, _, _ in self.updates if result >= 0}
         own = own.union(self.grad_results).difference(grads, (-1,))
         others = [r for r in range(len(self.layout.result_bytes)) if r not in own.union(grads)]
         self.room = Room(self.program, self.layout, self.inputs, sorted(own), others, grads)
+        makers = [m for _, m in (*self.outputs, *self.grads) if isinstance(m, Maker)]
+        over = {result for result, _ in self.room.over}
+        # Some result that lies where an input does is more than that input's new value.
+        self.needs_all = bool(self.moved) or any(m.result in over for m in makers)
 
     def _may_be_held(self, owner: Any, maker: Maker) -> bool:
         """A gradient made anew by each call, whose old value the call does not read."""
@@ -166,7 +186,10 @@ class Replay:
         for number, storage in self.fixed_arguments:
             if tensors[number]._storage is not storage:
                 return False
-        for owner, had, storage in self.had_grad:
+        if self.plain_grads:
+            if any(map(_is, map(_grad, self.grad_owners), repeat(None))):
+                return False
+        for owner, had, storage in () if self.plain_grads else self.had_grad:
             meta = (tensors[owner] if owner.__class__ is int else owner)._grad
             if (meta is not None and meta.grad is not None) is not had:
                 return False
@@ -193,49 +216,62 @@ class Replay:
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The result of the call, or NotImplemented when memory is not as it was captured."""
-        found = self._find(tensors)
-        if found is None:
+        storages = self._find(tensors)
+        if storages is None:
             return NotImplemented
-        storages, nodes = found
-        buffers = list(map(_buffer, nodes[: self.inputs]))
-        shared = self._copy_shared(nodes, buffers)
+        nodes = list(map(_node, storages))
+        try:
+            addresses = list(map(_address, nodes))
+        except AttributeError:  # a value that waits, or a number
+            nodes = _into_memory(storages)
+            addresses = list(map(_address, nodes))
+        if self.has_views:
+            forget_values(tensors)
+        copies = self._copy_shared(nodes)
+        for place, copy in copies.items():
+            addresses[place] = copy.address
         numbers = self.numbers
         for generator, used, positions in self.draws:
             seed, offset = generator.draw(used)
             for position, step in positions:
                 numbers[position] = seed if step is None else offset + step
-        held = self.held.find(tensors) if self.held is not None else {}
-        with Uninterrupted(bool(self.donated)):
-            results = self.room.take(buffers, held)
+        held = self.held.find(tensors) if self.held is not None else ()
+        with Uninterrupted(self.overwrites):
+            results = self.room.take(addresses[: self.inputs], held)
+            arena = self.room.with_arena()
             try:
-                run_at(self.program, self.room.pointers, self.values, buffers, numbers)
+                run_at(self.program, self.room.pointers, self.values, nodes, numbers)
             except RunFailed as failed:
                 for generator, used, _ in self.draws:
                     generator.draw(-used)
-                raise failed.error from None
-            finally:
-                self.room.done()
-            return self._place(results, storages, nodes, tensors, shared, bool(held))
+                raise with_line(failed.error, self.lines.get(failed.at, "")) from None
+            del arena
+            if copies or self.needs_all:
+                for result, place in self.room.over:
+                    results[result] = copies.get(place) or nodes[place].buffer
+            return self._place(results, storages, nodes, tensors, copies, bool(held))
 
-    def _copy_shared(self, nodes: list[Node], buffers: list[Buffer]) -> Collection[int]:
-        """Memory that is to be overwritten, but is seen elsewhere, is copied; gives the inputs."""
+    def _copy_shared(self, nodes: list[Node]) -> dict[int, Buffer]:
+        """Memory that is to be overwritten, but is seen elsewhere, is copied; gives the copies."""
         if self.pick is None:
-            return ()
-        mine, memory = self.pick(nodes), self.pick(buffers)
-        # Held by its holder, the list, the tuple and the call.
-        alone = set(map(getrefcount, mine)) == {4} == set(map(getrefcount, memory))
-        if alone and not any(map(_foreign, memory)):
-            return ()
+            return NO_COPIES
+        mine = self.pick(nodes)
+        memory = list(map(_buffer, mine))
+        # Held by its holder, the list, the tuple and the call; by the node, the list and the call.
+        if list(map(getrefcount, mine)) == self.counts:
+            if list(map(getrefcount, memory)).count(3) == len(memory):
+                if not any(map(_foreign, memory)):
+                    return NO_COPIES
         del mine, memory
-        shared = []
-        for i in self.donated:
-            if buffers[i].foreign or getrefcount(buffers[i]) > 3 or getrefcount(nodes[i]) > 3:
-                buffers[i] = _copied(buffers[i])
-                shared.append(i)
-        return shared
+        return {
+            i: _copied(nodes[i].buffer)
+            for i in self.donated
+            if nodes[i].buffer.foreign or getrefcount(nodes[i].buffer) > 2
+            or getrefcount(nodes[i]) > 3
+        }  # fmt: skip
 
-    def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:
-        """The storages and the nodes they hold, all in memory; None if they are others."""
+    def _find(self, tensors: Sequence[Tensor]) -> list[Any] | None:
+        """The storages; None if two of them are one now, or one is not of its kind."""
         places: list[Any] = self.fixed.copy()
         for place, kind, payload in self.moving:
             if kind == "argument":
@@ -252,20 +288,11 @@ class Replay:
                 places[place] = payload
         if self.moving and len(set(places)) != len(places):
             return None
-        nodes = list(map(_node, places))
-        if set(map(_leaf, nodes)) != {"buffer"}:
-            for storage in places:
-                settle(storage)
-            if any(storage.node.leaf != "buffer" for storage in places):
-                flush([s.node for s in places])
-            nodes = list(map(_node, places))
-        if self.has_views:
-            forget_values(tensors)
-        return places, nodes
+        return places
 
     def _place(
         self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any,
-        shared: Collection[int], has_held: bool,
+        copies: dict[int, Buffer], has_held: bool,
     ) -> Any:  # fmt: skip
         leaves = self.leaves.copy()
         made: dict[Any, Any] = {}
@@ -277,12 +304,21 @@ class Replay:
             tensor._grad.grad = value
         for place, result, other, _ in self.moved:
             _put(storages[place], nodes[place], results[result] if result >= 0 else nodes[other])
-        for place in shared:
+        for place, copy in copies.items():
             if place in self.stays:
-                _put(storages[place], nodes[place], results[self.stays[place]])
+                _put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
         return unflatten(self.spec, leaves)
+
+
+def _into_memory(storages: list[Any]) -> list[Node]:
+    """The nodes of these storages, computed."""
+    for storage in storages:
+        settle(storage)
+    if any(storage.node.leaf != "buffer" for storage in storages):
+        flush([storage.node for storage in storages])
+    return list(map(_node, storages))
 
 
 def _put(storage: Any, old: Node, new: Buffer | Node) -> None:
@@ -300,51 +336,6 @@ def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
     if len(positions) > 1:
         return operator.itemgetter(*positions)
     return (lambda items: (items[positions[0]],)) if positions else None
-
-
-@dataclass(frozen=True)
-class Maker:
-    """Makes a tensor that a call gives back, or a gradient, anew.
-
-    Its storage is that at `place`, or a new one on `result`, or on the value at `other`. `shown`:
-    (steps, shape, strides, offset) of a view. `tensor` and `storage`: ids at the capture; what was
-    one object then is one object now. `spent`: name of the function of a value whose backward ran
-    in the call.
-    """
-
-    tensor: int
-    storage: int
-    place: int
-    result: int
-    other: int
-    shape: tuple
-    dtype: Any
-    shown: tuple | None
-    label: str
-    spent: str
-
-    def __call__(self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Any:
-        found = made.get(self.tensor)
-        if found is not None:
-            return found
-        base = made.get((self.storage,))
-        if base is None:
-            base = made[self.storage,] = self._base(results, storages, nodes)
-        if self.shown is not None:
-            base = make_view(base, *self.shown, self.label)
-        if self.spent:
-            base._grad = Grad(SpentFn((), ((base._shape, self.dtype),), self.spent))
-        made[self.tensor] = base
-        return base
-
-    def _base(self, results: Any, storages: Any, nodes: Any) -> Tensor:
-        if self.result >= 0:
-            return new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
-        if self.place < 0:
-            return new_tensor(nodes[self.other])
-        base = new_tensor(storages[self.place].node)
-        base._storage = base._counter = storages[self.place]
-        return base
 
 
 class Held:

@@ -26,7 +26,8 @@ SLAB_BYTES, SLOT_BYTES = 1 << 12, ALIGN
 
 _address = operator.attrgetter("address")
 _foreign = operator.attrgetter("foreign")
-_like = operator.attrgetter("_shape", "_dtype", "_view", "_grad")
+_like = operator.attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
+_grad = operator.attrgetter("_grad.grad")
 _storage = operator.attrgetter("_storage")
 _node = operator.attrgetter("node")
 _leaf = operator.attrgetter("leaf")
@@ -34,28 +35,32 @@ _buffer = operator.attrgetter("buffer")
 
 
 class Room:
-    """`own`: results that stay with the model; `others`: results that go to the caller."""
+    """`own`: results that stay with the model; `others`: results that go to the caller; `grads`:
+    gradients that may be held."""
 
     def __init__(
         self, program: Program, layout: Layout, inputs: int, own: Sequence[int],
         others: Sequence[int], grads: Sequence[int],
     ) -> None:  # fmt: skip
         reuse: Mapping[int, int] = program.plan.meta["reuse"]
-        self.inputs, self.layout = inputs, layout
-        self.empty: list[Any] = [None] * len(layout.result_bytes)
-        self.pointers = np.zeros(len(program.plan.buffers), np.int64)
-        taken = list(reuse.items())
-        self.taken_at = np.array([number for number, _ in taken], np.int64)
-        self.taken_from = np.array([source for _, source in taken], np.int64)
-        fresh = [r for r in (*own, *others, *grads) if inputs + r not in reuse]
-        self.fresh, self.fresh_at = fresh, np.array([inputs + r for r in fresh], np.int64)
-        self.over = [(n - inputs, s) for n, s in taken if inputs <= n < inputs + len(self.empty)]
         bytes_of = layout.result_bytes
-        self.own = Block([(r, bytes_of[r]) for r in own if r in fresh])
-        self.grads = Block([(r, bytes_of[r]) for r in grads if r in fresh])
-        self.others = [(r, bytes_of[r]) for r in others if r in fresh]
+        self.inputs, self.layout = inputs, layout
+        self.empty: list[Any] = [None] * len(bytes_of)
+        self.pointers = np.zeros(len(program.plan.buffers), np.int64)
+        # Numbers of the plan that lie where an input does.
+        self.taken_at = np.array(list(reuse.keys()), np.int64)
+        self.taken_from = np.array(list(reuse.values()), np.int64)
+        self.over = [(n - inputs, s) for n, s in reuse.items() if 0 <= n - inputs < len(bytes_of)]
+
+        def fresh(results: Sequence[int]) -> list[tuple[int, int]]:
+            return [(r, bytes_of[r]) for r in results if inputs + r not in reuse]
+
+        self.own, self.grads, self.others = Block(fresh(own)), Block(fresh(grads)), fresh(others)
+        self.own_at = [result for result, _ in fresh(own)]
+        self.grads_at = [inputs + result for result in grads]
+        self.addresses: list[int] = []
+        self.grad_addresses: list[int] = []
         self.slab = Slab()
-        self._large: Buffer | None = None
         self.arena: Buffer | None = None
         if 0 < layout.arena_bytes <= KEPT_ARENA_BYTES:
             self.arena = allocate(layout.arena_bytes)
@@ -66,33 +71,36 @@ class Room:
         if len(temps):
             self.pointers[-len(temps) :] = temps + arena.address
 
-    def take(self, buffers: Sequence[Buffer], held: Mapping[int, Buffer]) -> list[Buffer]:
-        """A buffer per result; the addresses are in the table then. `held`: memory that results
-        get."""
-        results, pointers = self.empty.copy(), self.pointers
-        self.own.take(results)
-        if held:
-            for result, buffer in held.items():
-                results[result] = buffer
-        else:
+    def take(self, addresses: list[int], held: Sequence[Buffer]) -> list[Buffer]:
+        """Buffers of the results that are new; all addresses are in the table then. `addresses`: of
+        the inputs. `held`: memory that the gradients get; () where they are new, too."""
+        results, pointers, inputs = self.empty.copy(), self.pointers, self.inputs
+        if self.own_at:
+            self.own.take(results)
+            for result in self.own_at:
+                pointers[inputs + result] = results[result].address
+        if not held and self.grads_at:
             self.grads.take(results)
+            held = [results[at - inputs] for at in self.grads_at]
         for result, nbytes in self.others:
-            results[result] = self.slab.take(nbytes) if nbytes <= SLOT_BYTES else allocate(nbytes)
-        for result, source in self.over:
-            results[result] = buffers[source]
-        pointers[: self.inputs] = list(map(_address, buffers))
-        if self.fresh:
-            pointers[self.fresh_at] = [results[result].address for result in self.fresh]
-        if self.arena is None and self.layout.arena_bytes:
-            # Held by the table's owner until the next call.
-            self._large = allocate(self.layout.arena_bytes)
-            self._set_arena(self._large)
-        pointers[self.taken_at] = pointers[self.taken_from]
+            made = self.slab.take(nbytes) if nbytes <= SLOT_BYTES else allocate(nbytes)
+            results[result] = made
+            pointers[inputs + result] = made.address
+        of_grads = list(map(_address, held))
+        if of_grads != self.grad_addresses:
+            pointers[self.grads_at] = self.grad_addresses = of_grads
+        if addresses != self.addresses:
+            pointers[:inputs] = self.addresses = addresses
+            pointers[self.taken_at] = pointers[self.taken_from]
         return results
 
-    def done(self) -> None:
-        """The program has run: temporaries of a large program are given back."""
-        self._large = None
+    def with_arena(self) -> Buffer | None:
+        """Memory for the temporaries of a large program, to be held while it runs."""
+        if self.arena is not None or not self.layout.arena_bytes:
+            return None
+        arena = allocate(self.layout.arena_bytes)
+        self._set_arena(arena)
+        return arena
 
 
 class Block:
@@ -137,31 +145,31 @@ class HeldGrads:
     """Gradients that a call makes anew: where the old ones are seen by nobody else, the new values
     are written over them, and the tensors stay.
 
-    results: of each gradient; likes: (shape, dtype, no view, no history) of the tensors
+    likes: (class, shape, dtype, no view, no history) of the tensors
     """
 
-    def __init__(
-        self, owners: Sequence[Any], results: Sequence[int], likes: Sequence[tuple]
-    ) -> None:
-        self.owners, self.results, self.likes = owners, results, list(likes)
-
-    def find(self, tensors: Sequence[Tensor]) -> dict[int, Buffer]:
-        """result -> memory of the old gradient; empty if one of them is not free."""
-        owners = [tensors[o] if o.__class__ is int else o for o in self.owners]
-        grads = [owner._grad.grad for owner in owners]
-        del owners
-        if set(map(type, grads)) != {Tensor} or list(map(_like, grads)) != self.likes:
-            return {}
+    def __init__(self, owners: Sequence[Any], likes: Sequence[tuple]) -> None:
+        self.owners, self.likes = owners, list(likes)
+        self.moving = [i for i, owner in enumerate(owners) if owner.__class__ is int]
         # Held by its owner, the list and the call; a storage is the tensor's counter, too.
-        if set(map(getrefcount, grads)) != {3}:
-            return {}
+        self.three, self.four = [3] * len(owners), [4] * len(owners)
+        self.leaves = ["buffer"] * len(owners)
+
+    def find(self, tensors: Sequence[Tensor]) -> Sequence[Buffer]:
+        """The memory of the old gradients; () if one of them is not free."""
+        owners = self.owners
+        if self.moving:
+            owners = [tensors[o] if o.__class__ is int else o for o in owners]
+        grads = list(map(_grad, owners))
+        if list(map(_like, grads)) != self.likes or list(map(getrefcount, grads)) != self.three:
+            return ()
         storages = list(map(_storage, grads))
-        if set(map(getrefcount, storages)) != {4}:
-            return {}
+        if list(map(getrefcount, storages)) != self.four:
+            return ()
         nodes = list(map(_node, storages))
-        if set(map(getrefcount, nodes)) != {3} or set(map(_leaf, nodes)) != {"buffer"}:
-            return {}
+        if list(map(getrefcount, nodes)) != self.three or list(map(_leaf, nodes)) != self.leaves:
+            return ()
         buffers = list(map(_buffer, nodes))
-        if set(map(getrefcount, buffers)) != {3} or any(map(_foreign, buffers)):
-            return {}
-        return dict(zip(self.results, buffers, strict=True))
+        if list(map(getrefcount, buffers)) != self.three or any(map(_foreign, buffers)):
+            return ()
+        return buffers

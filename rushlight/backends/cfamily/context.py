@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
+from rushlight.backends.cfamily.fold import folded
 from rushlight.base.dtypes import DType
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.coords import unravel
@@ -33,15 +34,17 @@ class Machine:
     """threads  most threads of a group; 1: a group is one thread, and inner loops are its work
     shared_bytes  for the arrays of a group (of one thread: its stack)
     slots  groups that are alive at once, when each needs scratch of its own
+    subgroup  neighbouring threads that exchange values without memory; 1: none
     """
 
     threads: int
     shared_bytes: int
     slots: int
+    subgroup: int = 1
 
     @staticmethod
     def of(caps: Caps) -> Machine:
-        return Machine(caps.group_threads, caps.shared_bytes, caps.groups)
+        return Machine(caps.group_threads, caps.shared_bytes, caps.groups, caps.subgroup)
 
 
 class Context:
@@ -122,7 +125,7 @@ class Context:
 
     def _placed(self, node: E) -> E:
         if node.op not in ("load", "local") or not isinstance(node.meta[0], Local):
-            return node
+            return folded(node)
         array, base = self.place(node.meta[0])
         return s.make("load", node.args, node.dtype, (array, base + node.meta[1]))
 
@@ -180,8 +183,8 @@ class Context:
     ) -> c.Kernel:
         """A kernel of `total` items that do not need one another."""
         block = self.threads if self.threads > 1 else 1024
-        item = Axis("item", total)
-        here = Var("i", 0, block - 1, "axis")
+        item = Axis("item_id", total)
+        here = Var("item_i", 0, block - 1, "axis")
         start = c.GROUP * block
         inside = (c.Bind(item.var, start + here), *body(item.var))
         stop = minimum(block, total - start)

@@ -122,6 +122,8 @@ class ExprPrinter:
             return self._guarded(node, args)
         if node.op in ("fold_max", "fold_min"):
             return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
+        if node.op == "subgroup_down":
+            return self.language.subgroup_down(bare(args[0]), node.meta)
         if node.op == "abs" and not node.dtype.is_floating_point:
             return self._whole_abs(node.dtype, args[0])
         return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)

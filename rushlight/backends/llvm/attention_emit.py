@@ -7,9 +7,6 @@ how it all fits together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from llvmlite import ir
 
 from rushlight.backends.llvm.attention_cross import CrossSums
@@ -22,6 +19,7 @@ from rushlight.backends.llvm.attention_sides import (
     inner_of,
 )
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
+from rushlight.backends.llvm.attention_tiles import kind_of, max_value, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
@@ -30,9 +28,7 @@ from rushlight.backends.llvm.schedule import (
     along_k,
     panel_rows,
 )
-from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
-from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, maximum
 
 Index = int | Expr
@@ -135,7 +131,8 @@ class AttentionEmitter:
         length = ctx.int_expr(builder, self.side.owner.extent, {})
         owners = min_value(builder, builder.sub(length, first), i64(s.owners))
         self._begin(builder, env, first, owners)
-        with self._tiles(builder, env, first, owners) as (tile, code):
+        causal = self.grid.causal
+        with tiles_of(ctx, builder, self.side, causal, env, first, owners) as (tile, code):
             self._tile(builder, env, first, owners, tile, code)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             self._finish(builder, env, first, owners, panel)
@@ -158,37 +155,6 @@ class AttentionEmitter:
             for (_, _, room), sums in zip(self.sums, state.tiles, strict=True):
                 rows = builder.udiv(self._value(builder, room), i64(s.columns))
                 self.vectors.fill(builder, sums, rows, self.vectors.zero)
-
-    @contextmanager
-    def _tiles(
-        self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value
-    ) -> Iterator[tuple[ir.Value, ir.Value | None]]:
-        """Loops over (first inner row of a tile, the code of its run if there are runs)."""
-        ctx, side = self.ctx, self.side
-        extent = ctx.int_expr(builder, side.inner.extent, {})
-        start, stop = i64(0), extent
-        if self.grid.causal and side.name == "l":
-            stop = min_value(builder, extent, builder.add(first, owners))
-        elif self.grid.causal:
-            start = builder.and_(first, i64(-KEY_BLOCK))
-        runs = side.runs
-        if runs is None:
-            with ctx.for_range(builder, start, stop, KEY_BLOCK) as tile:
-                yield tile, None
-            return
-        row = builder.udiv(first, i64(runs.rows))
-        begin, end = (self._scalar(builder, e, {**env, runs.row.name: row})
-                      for e in (runs.begin, runs.end))  # fmt: skip
-        with ctx.for_range(builder, begin, end) as run:
-            low, high, code = (self._scalar(builder, e, {**env, runs.run.name: run})
-                               for e in (runs.first, runs.stop, runs.code))  # fmt: skip
-            low = self._larger(builder, builder.mul(low, i64(runs.tile)), start)
-            high = min_value(builder, builder.mul(high, i64(runs.tile)), stop)
-            with ctx.for_range(builder, low, high, KEY_BLOCK) as tile:
-                yield tile, code
-
-    def _scalar(self, builder: ir.IRBuilder, e: E, env: Env) -> ir.Value:
-        return emit_value(self.ctx, builder, e, env, Lanes(), {})
 
     def _tile(
         self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value, tile: ir.Value,
@@ -221,14 +187,11 @@ class AttentionEmitter:
             crosses = builder.icmp_signed(">", builder.add(tile, high), builder.add(start, i64(1)))
             partial = crosses if partial is None else partial
         elif self.grid.causal:
-            low = self._larger(builder, builder.sub(start, tile), i64(0))
+            low = max_value(builder, builder.sub(start, tile), i64(0))
             crosses = builder.icmp_signed("<", builder.add(tile, low), last)
             partial = crosses if partial is None else partial
         if code is not None:
-            runs = self.side.runs
-            assert runs is not None
-            group = builder.udiv(builder.urem(start, i64(runs.rows)), i64(runs.group))
-            kind = builder.and_(builder.lshr(code, builder.mul(group, i64(2))), i64(3))
+            kind = kind_of(builder, self.side, code, start)
             high = builder.select(builder.icmp_signed("==", kind, i64(0)), low, high)
             if partial is not None:
                 partial = builder.and_(partial, builder.icmp_signed("==", kind, i64(1)))
@@ -345,10 +308,6 @@ class AttentionEmitter:
     def _plus(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         """Added where both are known, so that what depends on one of them leaves inner loops."""
         return IndexEmitter(self.ctx, builder, {}).op("add", a, b)
-
-    @staticmethod
-    def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        return builder.select(builder.icmp_signed(">", a, b), a, b)
 
     def _elements(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
         return builder.gep(base, [at], source_etype=self.vectors.element)

@@ -30,7 +30,7 @@ class Driver:
 
 
 def find() -> Caps | Missing:
-    found = open_device(config.opencl_device)
+    found = open_device(config.opencl_device, config.opencl_options)
     if isinstance(found, Missing):
         return found
     cl, device = found.cl, found.device
@@ -55,7 +55,7 @@ def has_doubles(device: Any) -> bool:
 
 
 @functools.cache
-def open_device(wanted: str) -> Driver | Missing:
+def open_device(wanted: str, more_options: str) -> Driver | Missing:
     """The first device whose name or platform holds `wanted`; GPUs before CPUs."""
     if importlib.util.find_spec("pyopencl") is None:
         return Missing("pyopencl is not installed", FIX)
@@ -75,12 +75,13 @@ def open_device(wanted: str) -> Driver | Missing:
     options = "-cl-std=CL1.2"
     if exact_divide:
         options += " -cl-fp32-correctly-rounded-divide-sqrt"
+    options = f"{options} {more_options}".rstrip()
     return Driver(
         cl, device, context, cl.CommandQueue(context), bool(device.host_unified_memory), options
     )
 
 
 def require_driver() -> Driver:
-    found = open_device(config.opencl_device)
+    found = open_device(config.opencl_device, config.opencl_options)
     assert not isinstance(found, Missing), found.reason
     return found

@@ -16,6 +16,7 @@ from rushlight.compiler.tile.coords import axes_of, broadcast_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node, const_node, make_node, topological
 from rushlight.ir.symint import Expr
+from rushlight.ir.symint_walk import variables
 from rushlight.ops import (
     cast,
     le,
@@ -34,14 +35,17 @@ OF_BOTH = frozenset("ls")
 
 
 def stays_inside(value: Node) -> bool:
-    """Is every product of a pair value read at the pair's own place?"""
+    """Is every product of a pair value read at the pair's own query and key?"""
     axes = axes_of(value.shape)
     inside = True
+    own = {var.name for var in axes[-2:] if not isinstance(var, int)}
 
     def leaf(node: Node, at: tuple, mask: s.E | None) -> s.E | None:
         nonlocal inside
         if node.name == "pair_dot":
-            inside = inside and at == broadcast_coords(node.shape, axes[-len(node.shape) :])
+            here = broadcast_coords(node.shape[-2:], axes[-2:])
+            lead = {name for index in at[:-2] for name in variables(index)}
+            inside = inside and at[-2:] == here and lead.isdisjoint(own)
         elif node.pairs:
             return None
         return s.param("value", node.dtype)

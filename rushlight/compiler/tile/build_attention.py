@@ -47,7 +47,8 @@ class _Building:
             for n, axis in zip(group.shape, (*lead, length, keys), strict=True)
         )
         self.dtype = self.heads[0].src[0].dtype.compute
-        self.products: dict[Node, int] = {}
+        # A product, and for which batch element it is read -> its number.
+        self.products: dict[tuple[Node, tuple], int] = {}
         self.keep: E | None = None
         self.mask_at: tuple | None = None
         self.operands = builder.access()
@@ -75,8 +76,8 @@ class _Building:
 
     def _pair_leaf(self, node: Node, at: tuple, mask: E | None) -> E | None:
         if node.name == "pair_dot":
-            assert at == broadcast_coords(node.shape, self.at[-node.ndim :]), at
-            number = self.products.setdefault(node, len(self.products))
+            assert at[-2:] == broadcast_coords(node.shape[-2:], self.at[-2:]), at
+            number = self.products.setdefault((node, at[:-2]), len(self.products))
             return s.acc(node.dtype, number)
         if node.name == "pair_mask" and self._is_mask_of_grid(node):
             self._note_mask(node, at)
@@ -97,11 +98,15 @@ class _Building:
         if node.attr("is_causal"):
             assert at[-2:] == self.at[-2:], at
 
-    def _product(self, node: Node) -> Product:
-        number = self.products[node]
+    def _product(self, key: tuple[Node, tuple]) -> Product:
+        (node, lead), number = key, self.products[key]
         a, b = node.src
         k = Axis(f"k{number}", a.shape[-1])
-        return Product(k, self._operand(a, self.l, k), self._operand(b, self.s, k))
+        found = []
+        for operand, axis in ((a, self.l), (b, self.s)):
+            at = (*lead, axis.var, k.var)[-operand.ndim :]
+            found.append(self.operands.value(operand, broadcast_coords(operand.shape, at)))
+        return Product(k, *found)
 
     def _operand(self, node: Node, *last: Axis) -> E:
         at = broadcast_coords(
