@@ -156,7 +156,8 @@ def real_parts(array: np.ndarray) -> tuple[np.ndarray, ...]:
 
 INFINITE = {
     "atan": (complex(np.inf, 0), np.pi / 2), "atanh": (complex(np.inf, 1), 1j * np.pi / 2),
-    "sinh": (complex(np.inf, 0), complex(np.inf, 0)), "sqrt": (complex(-np.inf, 1), complex(0, np.inf)),
+    "sinh": (complex(np.inf, 0), complex(np.inf, 0)),
+    "sqrt": (complex(-np.inf, 1), complex(0, np.inf)),
     "exp": (complex(-np.inf, 3), 0), "log": (complex(0, -np.inf), complex(np.inf, -np.pi / 2)),
     "abs": (complex(np.nan, np.inf), np.inf), "tanh": (complex(np.inf, 1), 1),
 }  # fmt: skip
