@@ -229,7 +229,7 @@ class OpDef:
         if not kinds or self.kind in TAKES_COMPLEX or callable(self.pair):
             return
         if self.decompose is None or self.pair is not None:
-            raise NotImplementedError(self.pair or refusal(self.name, kinds[0]))
+            raise NotImplementedError(refusal(self.name, kinds[0], self.pair))
         key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
         if key in _TAKEN:
             return
@@ -335,10 +335,13 @@ TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "comp
 _TAKEN: set[tuple] = set()
 
 
-def refusal(name: str, dtype: str) -> str:
-    """PyTorch's text for an op that has no kernel for a dtype."""
+def refusal(name: str, dtype: str, text: Any = None) -> str:
+    """PyTorch's text for an op that has no kernel for a dtype (`text`: or names it, in quotes)."""
+    if text and not text.startswith('"'):
+        return text
     shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
-    return f"\"{name.strip('_')}_cpu\" not implemented for '{shown.get(dtype, dtype)}'"
+    kernel = text or f'"{name.strip("_")}_cpu"'
+    return f"{kernel} not implemented for '{shown.get(dtype, dtype)}'"
 
 
 _OPS: dict[str, OpDef] = {}

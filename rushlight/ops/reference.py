@@ -89,7 +89,7 @@ def whole(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _any_float(*arrays: np.ndarray) -> bool:
-    return any(np.asarray(a).dtype.kind == "f" for a in arrays)
+    return any(np.asarray(a).dtype.kind in "fc" for a in arrays)
 
 
 def remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:

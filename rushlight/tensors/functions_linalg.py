@@ -215,6 +215,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype.is_complex:
+        shown = cpp_name(x1._dtype)
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")
     if x1._shape[-1] != x2._shape[-1]:
         raise RuntimeError(
             "X1 and X2 must have the same number of columns. "
