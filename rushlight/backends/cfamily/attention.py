@@ -174,16 +174,10 @@ class _Attention:
             (grid.lse_stores, (self.row,), lse),
         ):
             if stores:
-                puts = c.Puts(tuple(self._stored(store, found) for store in stores))
+                puts = c.Puts(tuple(self.context.put_of(store, found) for store in stores))
                 body = (*self._bind_query(), c.Let((("final_value", value),)), puts)
                 block += self.context.spread(axes, lambda body=body: body)
         return block
-
-    def _stored(self, store: ir.Store, value: E) -> c.Put:
-        expr = self.context.expr
-        mask = None if store.mask is None else expr(store.mask, value)
-        at = self.context.index(store.at)
-        return c.Put(store.dest, at, expr(store.value, value), mask)  # type: ignore[arg-type]
 
     # small parts --------------------------------------------------------------------------------
 

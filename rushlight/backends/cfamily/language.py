@@ -21,7 +21,7 @@ _INFIX = {
     "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^", "raw_shl": "<<", "raw_shr": ">>",
     "raw_idiv": "/", "raw_irem": "%",
 }  # fmt: skip
-_COMPARES = frozenset("lt le gt ge eq ne".split())
+COMPARES = frozenset("lt le gt ge eq ne".split())
 
 
 class Language:
@@ -119,7 +119,7 @@ class Language:
         if op == "not":
             return f"(!{args[0]})" if dtype.kind == "bool" else self._narrowed(f"~{args[0]}", dtype)
         a, b = args
-        if op in _COMPARES or dtype.is_floating_point:
+        if op in COMPARES or dtype.is_floating_point:
             return f"({a} {_INFIX[op]} {b})"
         return self._whole(op, dtype, a, b)
 
