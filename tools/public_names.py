@@ -23,12 +23,22 @@ if str(ROOT) not in sys.path:
 
 # Modules that users import, with the name that PyTorch's users know them by.
 MODULES = (
-    "rushlight", "rushlight.attention", "rushlight.autograd", "rushlight.cuda", "rushlight.linalg",
-    "rushlight.losses", "rushlight.nn.attention.flex_attention",
-    "rushlight.nn", "rushlight.nn.functional", "rushlight.nn.init",
-    "rushlight.nn.utils", "rushlight.optim", "rushlight.optim.lr_scheduler", "rushlight.random",
-    "rushlight.serialization", "rushlight.utils", "rushlight.utils.checkpoint",
-    "rushlight.utils.data",
+    "rushlight", "rushlight._C", "rushlight._dynamo", "rushlight._dynamo.config",
+    "rushlight._inductor", "rushlight._inductor.config", "rushlight.cpu", "rushlight.distributed",
+    "rushlight.distributions", "rushlight.distributions.constraints",
+    "rushlight.distributions.transforms", "rushlight.distributions.utils", "rushlight.func",
+    "rushlight.futures", "rushlight.fx", "rushlight.hub", "rushlight.library", "rushlight.mps",
+    "rushlight.mtia", "rushlight.multiprocessing", "rushlight.onnx", "rushlight.overrides",
+    "rushlight.storage", "rushlight.types", "rushlight.utils._pytree", "rushlight.xpu",
+    "rushlight.accelerator", "rushlight.attention", "rushlight.autograd",
+    "rushlight.compiler", "rushlight.cuda", "rushlight.fft", "rushlight.functional",
+    "rushlight.jit",
+    "rushlight.linalg", "rushlight.losses", "rushlight.masked",
+    "rushlight.nn.attention.flex_attention", "rushlight.nn", "rushlight.nn.functional",
+    "rushlight.nn.modules.utils", "rushlight.nn.init", "rushlight.nn.utils",
+    "rushlight.nn.utils.rnn", "rushlight.optim", "rushlight.optim.lr_scheduler",
+    "rushlight.random", "rushlight.serialization", "rushlight.signal.windows", "rushlight.special",
+    "rushlight.utils", "rushlight.utils.checkpoint", "rushlight.utils.data", "rushlight.version",
 )  # fmt: skip
 
 # Single public names of modules that are else internal.

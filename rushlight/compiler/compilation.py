@@ -13,8 +13,8 @@ from typing import Any
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
-from rushlight.compiler.plan import Step
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.step import Step
 from rushlight.compiler.target import Executable, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.node import Node

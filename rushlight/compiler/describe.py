@@ -12,7 +12,7 @@ from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.cost import Cost, cost_of
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
-from rushlight.compiler.plan import HostStep, Step
+from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.node import Node, topological
 from rushlight.ir.symint import Expr

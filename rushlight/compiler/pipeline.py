@@ -7,21 +7,24 @@ CHECK=2 work; with `verify` (CHECK=1) what a pass made is checked at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rushlight.compiler.checks import Checks
 from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
-from rushlight.compiler.fuse.group import group_points
+from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
 from rushlight.compiler.graph.check_first import check_first
+from rushlight.compiler.graph.complex_to_real import complex_to_real, is_complex_graph
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
 from rushlight.compiler.graph.verify import verify_graph
 from rushlight.compiler.lower.decompose_math import expand
-from rushlight.compiler.plan import HostStep, Step, assemble
+from rushlight.compiler.plan import assemble
+from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.steps import make_steps
 from rushlight.compiler.target import Plan
 from rushlight.compiler.tile.ir import Program
@@ -49,18 +52,28 @@ def _decompose(state: Compilation) -> Compilation:
     return replace(state, roots=decompose(state.roots, came_from, state.trace), came_from=came_from)
 
 
-def _transpose_dots(state: Compilation) -> Compilation:
+def _complex_to_real(state: Compilation) -> Compilation:
+    if not is_complex_graph(state.roots):
+        return state
     came_from: dict[Node, Node] = {}
-    roots = transpose_dots(state.roots, came_from, state.trace)
+    graph = state.graph
+    roots, moved = complex_to_real(state.roots, graph.inputs, came_from, state.trace)
     traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+    inputs = tuple(moved[leaf] for leaf in graph.inputs)
+    graph = replace(graph, inputs=inputs, donated=frozenset(moved[n] for n in graph.donated))
+    return replace(state, graph=graph, roots=roots, came_from=traced | state.came_from)
 
 
-def _unroll_reductions(state: Compilation) -> Compilation:
-    came_from: dict[Node, Node] = {}
-    roots = unroll_reductions(state.roots, came_from, state.trace)
-    traced = {new: state.recorded(old) for new, old in came_from.items()}
-    return replace(state, roots=roots, came_from=traced | state.came_from)
+def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Compilation]:
+    """The pass that a function (roots, came_from, trace) -> roots makes."""
+
+    def run(state: Compilation) -> Compilation:
+        came_from: dict[Node, Node] = {}
+        roots = rewrite(state.roots, came_from, state.trace)
+        traced = {new: state.recorded(old) for new, old in came_from.items()}
+        return replace(state, roots=roots, came_from=traced | state.came_from)
+
+    return run
 
 
 def _separate_roots(state: Compilation) -> Compilation:
@@ -137,13 +150,20 @@ def _assemble(state: Compilation) -> Compilation:
     )  # fmt: skip
     plan.meta["kernels"] = describe_kernels(state)
     # For the message of a check that fails.
-    plan.meta["checked"], plan.meta["inputs"] = tuple(checked), graph.inputs
+    checks = Checks.of(checked, graph.inputs)
+    plan.meta["checks"] = lambda: checks
     plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 
 
 def _verify_graph(state: Compilation) -> None:
     verify_graph(state.roots, state.graph.hints)
+
+
+def _verify_real(state: Compilation) -> None:
+    _verify_graph(state)
+    if is_complex_graph(state.roots):
+        raise ValueError("a complex node is left")
 
 
 def _verify_kernels(state: Compilation) -> None:
@@ -163,17 +183,20 @@ def _verify_programs(steps: Sequence[Step], expanded: bool) -> None:
 PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
+    # complex nodes -> pairs of real nodes over interleaved memory
+    Pass("complex_to_real", _complex_to_real, "graph",
+         requires={"primitive"}, ensures={"real"}, verify=_verify_real),
     # a product that is read transposed is computed transposed
-    Pass("transpose_dots", _transpose_dots, "graph", verify=_verify_graph),
+    Pass("transpose_dots", _rewriting(transpose_dots), "graph", verify=_verify_graph),
     # a reduction of a few elements is written out
-    Pass("unroll_reductions", _unroll_reductions, "graph", verify=_verify_graph),
+    Pass("unroll_reductions", _rewriting(unroll_reductions), "graph", verify=_verify_graph),
     # every root is a value of its own, not an input and not another root
     Pass("separate_roots", _separate_roots, "graph", ensures={"own_roots"}, verify=_verify_graph),
     # indices are checked before memory that holds a value is overwritten
     Pass("check_first", _check_first, "graph", requires={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used
     Pass("choose_points", _choose_points, "points",
-         requires={"primitive", "own_roots"}, ensures={"points"}),
+         requires={"primitive", "real", "own_roots"}, ensures={"points"}),
     # which points share a kernel
     Pass("group_points", _group_points, "groups", requires={"points"}, ensures={"groups"}),
     # group -> tile program

@@ -6,32 +6,16 @@ the steps of one level of the dependence graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeGuard
 
-from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.step import HostStep, Step, may_fail
+from rushlight.compiler.take_over import TakeOver
 from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
 from rushlight.compiler.tile.kernel import Kernel
-from rushlight.compiler.tile.transform import grid_roots
-from rushlight.ir import scalar
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import substitute
-
-
-@dataclass(eq=False)
-class HostStep:
-    """A group that runs on the host: a numpy function of whole arrays. `at`: see HostCall."""
-
-    group: Group
-    node: Node
-    inputs: tuple[Node, ...]
-    fn: Callable[..., None]
-    at: int | None = None
-
-
-Step = Kernel | HostStep
 
 
 @dataclass
@@ -69,9 +53,12 @@ def assemble(
     reads = [_reads(step, table) for step in steps]
     writes = [_writes(step, call, table) for step, call in zip(steps, calls, strict=True)]
     must_wait = [i for i, step in enumerate(steps) if isinstance(step, Kernel) and step.inplace]
-    may_fail = [i for i, step in enumerate(steps) if _may_fail(step)] if must_wait else []
-    regions = _regions(reads, writes, len(inputs), dict.fromkeys(must_wait, may_fail))
-    reuse = _take_over(steps, regions, reads, roots, donated, table)
+    failing = [i for i, step in enumerate(steps) if may_fail(step)] if must_wait else []
+    levels = _levels(reads, writes, len(inputs), dict.fromkeys(must_wait, failing))
+    waited = {step for needed in _dependences(reads, writes, len(inputs))[0] for step in needed}
+    results = frozenset(table.number[root] for root in roots)
+    reuse = TakeOver(steps, levels, reads, waited, table.number, results, donated).run()
+    regions = _regions(levels)
     plan = Plan(
         tuple(table.specs),
         tuple(tuple(calls[i] for i in region) for region in regions),
@@ -90,7 +77,7 @@ def _call(step: Step, executable: Executable | None, table: _Table) -> KernelCal
         ids = tuple(table.number[node] for node in step.inputs)
         out = _number_of(step.node, table)
         shapes = (*(node.shape for node in step.inputs), step.node.shape)
-        return HostCall(step.fn, ids, (out,), shapes, step.node.name, step.at)
+        return HostCall(step.fn, ids, (out,), shapes, step.node.name, step.at, step.node.attrs)
     assert executable is not None
     ids = []
     for buffer, node in zip(step.program.buffers, step.nodes, strict=True):
@@ -133,10 +120,10 @@ def _writes(step: Step, call: KernelCall | HostCall, table: _Table) -> set[int]:
     return set(call.buffers) - _reads(step, table)
 
 
-def _regions(
+def _levels(
     reads: list[set[int]], writes: list[set[int]], inputs: int, after: Mapping[int, list[int]]
-) -> list[list[int]]:
-    """Levels of the dependence graph: everything in a region is independent of the rest of it.
+) -> list[int]:
+    """Levels of the dependence graph: steps of one level are independent of each other.
 
     A step that reads only program inputs waits until just before its first reader (its result would
     only lie about); all others run as soon as they can. `after[step]`: steps that must have run
@@ -158,8 +145,13 @@ def _regions(
     for step in reversed(range(len(level))):
         if step in readers and waits[step]:
             level[step] = min(level[reader] for reader in readers[step]) - 1
-    regions: list[list[int]] = [[] for _ in range(max(level, default=-1) + 1)]
-    for step, number in enumerate(level):
+    return level
+
+
+def _regions(levels: list[int]) -> list[list[int]]:
+    """The steps of each level; a level without steps is left out."""
+    regions: list[list[int]] = [[] for _ in range(max(levels, default=-1) + 1)]
+    for step, number in enumerate(levels):
         regions[number].append(step)
     return [region for region in regions if region]
 
@@ -177,76 +169,6 @@ def _dependences(
         for buffer in write:
             writer[buffer] = step
     return sources, waits
-
-
-def _take_over(
-    steps: Sequence[Step],
-    regions: list[list[int]],
-    reads: list[set[int]],
-    roots: Sequence[Node],
-    donated: frozenset[Node],
-    table: _Table,
-) -> dict[int, int]:
-    """result number -> input number whose memory it gets.
-
-    Forced by a kernel that updates in place; otherwise when the result's kernel is the last reader
-    of a donated input, reads it only at the element it writes, nobody else in its region reads it,
-    and no run can end in that region or later: one that fails must not have changed it.
-    """
-    region_of = {step: r for r, region in enumerate(regions) for step in region}
-    last_check = max((region_of[i] for i, s in enumerate(steps) if _may_fail(s)), default=-1)
-    taken = {
-        table.number[result]: table.number[source]
-        for step in steps
-        if isinstance(step, Kernel)
-        for result, source in step.inplace
-    }
-    results = {table.number[root]: root for root in roots}
-    for number, step in enumerate(steps):
-        if region_of[number] <= last_check or not _may_take(step):
-            continue
-        for result in (n for n in step.nodes if n is not None and table.number[n] in results):
-            if table.number[result] in taken:
-                continue
-            for source in step.nodes:
-                if source not in donated or table.number[source] in taken.values():
-                    continue
-                if not _fits_in_place(step, source, result):
-                    continue
-                if _is_last_reader(number, table.number[source], reads, region_of):
-                    taken[table.number[result]] = table.number[source]
-                    break
-    return taken
-
-
-def _may_take(step: Step) -> TypeGuard[Kernel]:
-    return isinstance(step, Kernel) and step.group.kind == "map" and not step.inplace
-
-
-def _is_last_reader(
-    step: int, buffer: int, reads: list[set[int]], region_of: Mapping[int, int]
-) -> bool:
-    """Nobody else reads the buffer in the region of the step or later."""
-    region = region_of[step]
-    return not any(
-        buffer in read and other != step and region_of[other] >= region
-        for other, read in enumerate(reads)
-    )
-
-
-def _fits_in_place(step: Kernel, source: Node, result: Node) -> bool:
-    """The result has the source's size, and each element needs only its own of the source."""
-    same_count = source.numel() == result.numel()
-    same_size = source.dtype.itemsize == result.dtype.itemsize
-    return same_count and same_size and step.reads_own_element(source, result)
-
-
-def _may_fail(step: Step) -> bool:
-    """A run may end here: an index is checked, or the host may refuse."""
-    if isinstance(step, HostStep):
-        return True
-    roots = [root for grid in step.program.grids for root in grid_roots(grid)]
-    return any(e.op == "check_index" for e in scalar.topological(roots))
 
 
 def _lifetimes(

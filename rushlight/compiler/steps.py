@@ -6,15 +6,11 @@ per group, in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
-
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.graph.check_first import may_fail
-from rushlight.compiler.plan import HostStep, Step
+from rushlight.compiler.step import HostStep, Step, host_function
 from rushlight.compiler.tile.build import BuildContext, build_kernel
 from rushlight.ir.node import Node, topological
 
@@ -74,13 +70,6 @@ def _failing(points: Points, groups: list[Group]) -> int:
 
 def _host_step(group: Group, state: Compilation) -> HostStep:
     (node,) = group.members
-    record = node.op
-    assert record is not None and record.reference is not None
-    reference = record.reference
-    attrs = dict(zip(record.attr_index, node.attrs, strict=False))
-
-    def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **attrs)
-
+    assert node.op is not None
     at = state.graph.place.get(state.recorded(node))
-    return HostStep(group, node, node.src, run, at)
+    return HostStep(group, node, node.src, host_function(node.op, node.attrs), at)

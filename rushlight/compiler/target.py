@@ -86,7 +86,8 @@ class KernelCall:
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A Python function over numpy views of buffers: fn(inputs, outputs, **attrs)."""
+    """A Python function over numpy views of buffers: fn(inputs, outputs). `label` names its record,
+    and `attrs` are the node's."""
 
     fn: Callable[..., None]
     inputs: tuple[int, ...]
@@ -94,6 +95,7 @@ class HostCall:
     shapes: tuple[tuple[int | Expr, ...], ...]
     label: str = ""
     at: int | None = None  # its node's position in every recording of the program
+    attrs: tuple[Any, ...] = ()
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Call it; what it raises comes out as a HostError."""

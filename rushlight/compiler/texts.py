@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.graph.concrete import concretize
-from rushlight.compiler.plan import HostStep, Step
+from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.target import HostCall, Plan
 from rushlight.compiler.tile.text import to_text as program_text
 from rushlight.ir.node import topological

@@ -18,7 +18,7 @@ from rushlight.base.dtypes import DType
 from rushlight.base.errors import PassError
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.graph.concrete import concretize
-from rushlight.compiler.plan import HostStep
+from rushlight.compiler.step import HostStep
 from rushlight.compiler.target import BufferSpec, Caps, KernelCall, Plan
 from rushlight.compiler.tile.kernel import Kernel
 from rushlight.engine.listen import Listener, Stage

@@ -20,7 +20,7 @@ from typing import Any
 
 from rushlight.compiler.decisions import Choice, Decision
 from rushlight.compiler.describe import KernelInfo
-from rushlight.compiler.plan import HostStep
+from rushlight.compiler.step import HostStep
 from rushlight.compiler.texts import step_text
 from rushlight.engine import watch
 from rushlight.engine.listen import (

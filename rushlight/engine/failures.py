@@ -11,7 +11,10 @@ import copy
 from collections.abc import Iterable
 from weakref import WeakKeyDictionary, ref
 
-from rushlight.base.errors import IndexOutOfRangeError
+from numpy.linalg import LinAlgError as NumpyError
+
+from rushlight.base.errors import IndexOutOfRangeError, LinAlgError
+from rushlight.compiler.target import HostError
 from rushlight.engine.index_errors import site_text
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording
@@ -25,6 +28,14 @@ class RunFailed(Exception):
     def __init__(self, at: int | None, error: Exception) -> None:
         super().__init__(str(error))
         self.at, self.error = at, error
+
+
+def host_failed(refused: HostError) -> RunFailed:
+    """What a host function raised, as PyTorch's class where numpy has one of its own."""
+    call, error = refused.call, refused.error
+    if isinstance(error, NumpyError):
+        error = LinAlgError(f"linalg.{call.label}: {error}")
+    return RunFailed(call.at, error)
 
 
 class _Failure:
@@ -64,7 +75,11 @@ def _completed(node: Node, error: Exception) -> Exception:
     if isinstance(error, IndexOutOfRangeError):
         error.args = (site_text(node) + (f": {error.seen}" if error.seen else ""),)
         return error
-    where = " or ".join(lines_of(node))
+    return with_line(error, " or ".join(lines_of(node)))
+
+
+def with_line(error: Exception, where: str) -> Exception:
+    """The error of a host function, saying who recorded it ("": not known)."""
     if where and len(error.args) == 1 and isinstance(error.args[0], str):
         error.args = (f"{error.args[0]} (recorded at {where})",)
     return error

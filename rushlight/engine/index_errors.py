@@ -1,8 +1,8 @@
 """The message of an index check that failed: the op, the user's line, the value and the size.
 
-In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value is
-found by interpreting the index again, which only an error may cost: a run that fails changed
-no input.
+In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value
+is found by interpreting the index again, which only an error may cost: a run that fails has
+overwritten no input.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.errors import IndexOutOfRangeError
+from rushlight.compiler.checks import Checks
 from rushlight.compiler.graph.concrete import concretize
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Plan
@@ -36,9 +37,8 @@ def index_error(
 ) -> IndexOutOfRangeError:
     """The error of check `site`. `sizes`: values of the plan's variables."""
     text = plan.sites[site]
-    node = plan.meta["checked"][site - 1]
     try:
-        seen = _find_value(node, plan.meta["inputs"], sizes, inputs, numbers)
+        seen = _find_value(plan.meta["checks"](), site, sizes, inputs, numbers)
     except Exception:  # a second fault must not hide the first
         seen = ""
     error = IndexOutOfRangeError(text + (f": {seen}" if seen else ""))
@@ -47,22 +47,20 @@ def index_error(
 
 
 def _find_value(
-    node: Node,
-    leaves: Sequence[Node],
-    sizes: Hints,
-    inputs: Sequence[Buffer],
-    numbers: Sequence[Any],
+    checks: Checks, site: int, sizes: Hints, inputs: Sequence[Buffer], numbers: Sequence[Any]
 ) -> str:
-    skipped = 1 if node.op is not None and node.op.kind == "gather" else 2
-    indexed, indices = node.src[0], node.src[skipped:]
-    new = concretize(indices, sizes, numbers)
-    held = {
-        new[leaf]: buffer.view(leaf.dtype, new[leaf].shape)  # type: ignore[arg-type]
-        for leaf, buffer in zip(leaves, inputs, strict=True)
+    check = checks.checks[site - 1]
+    new = concretize(check.indices, sizes, numbers)
+    held: dict[Node, np.ndarray] = {
+        new[leaf]: inputs[number].view(leaf.dtype, new[leaf].shape)  # type: ignore[arg-type]
+        for leaf, number in checks.leaves.items()
         if leaf in new
     }
-    for dim, index in enumerate(indices):
-        size = sizes(indexed.shape[dim])
+    for leaf, slot in checks.slots.items():
+        if leaf in new:
+            held[new[leaf]] = np.asarray(numbers[slot], leaf.dtype.np)
+    for dim, index in enumerate(check.indices):
+        size = sizes(check.shape[dim])
         (values,) = interpret([new[index]], held.__getitem__)
         wrong = (values < 0) | (values >= size)
         if wrong.any():
@@ -79,7 +77,7 @@ def _as_given(index: Node, value: int, size: int, at: tuple, held: dict[Node, np
     if index.name not in WRAPS:
         return value
     for source in index.src:
-        if source.shape == index.shape and source.dtype.is_integral:
+        if source.shape == index.shape and source.dtype is index.dtype:
             (given,) = interpret([source], held.__getitem__)
             if int(given[at]) + size == value:
                 return int(given[at])

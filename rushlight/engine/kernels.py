@@ -10,6 +10,7 @@ import functools
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rushlight.base.config import config
@@ -26,10 +27,15 @@ _LOCK = threading.Lock()
 
 @functools.cache
 def source_hash() -> str:
-    """Of everything that shapes code: base, ir, ops, compiler, backends, engine."""
+    """Of everything that shapes the code of a tile program."""
+    return hash_of_sources(("base", "ir", "ops", "compiler", "backends", "engine"))
+
+
+def hash_of_sources(folders: Sequence[str]) -> str:
+    """Of all Python files in these folders of the package."""
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
-    for folder in ("base", "ir", "ops", "compiler", "backends", "engine"):
+    for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
@@ -53,14 +59,18 @@ def full_key(key: str, backend: Backend, caps: Caps) -> str:
 
 
 def build_kernels(
-    programs: Sequence[Program], backend: Backend, caps: Caps, how: list[str] | None = None
+    programs: Sequence[Program],
+    backend: Backend,
+    caps: Caps,
+    made: list[tuple[Executable, str, str]] | None = None,
 ) -> list[Executable]:
     """One executable per program; equal programs share one.
 
-    `how` gets a word per program: "built", "disk" or "cached" (in memory).
+    `made` gets each with its structural key and a word: "built", "disk" or "cached" (in memory).
     """
     refuse_early(programs, backend, caps)
-    key_of = {p: full_key(structural_key(p), backend, caps) for p in dict.fromkeys(programs)}
+    name_of = {p: structural_key(p) for p in dict.fromkeys(programs)}
+    key_of = {p: full_key(name, backend, caps) for p, name in name_of.items()}
     keys = [key_of[program] for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
     disk = disk_cache() if backend.dump is not None else None
@@ -72,17 +82,38 @@ def build_kernels(
             (found,) = backend.build([program], caps)
             if disk is not None and backend.dump is not None:
                 disk.put(key, backend.dump(found))
-        with _LOCK:
-            while len(_BUILT) >= MAX_IN_MEMORY:
-                _BUILT.pop(next(iter(_BUILT)))
-            _BUILT[key] = found
+        _keep(key, found)
     built = []
     for key, program in zip(keys, programs, strict=True):
         executable = _BUILT.get(key)
-        built.append(executable if executable is not None else backend.build([program], caps)[0])
-    if how is not None:
-        how += [came.get(key, "cached") for key in keys]
+        if executable is None:
+            (executable,) = backend.build([program], caps)
+        elif not executable.program.grids:  # found for a plan from disk, by its head
+            executable = replace(executable, program=program)  # type: ignore[type-var]
+        built.append(executable)
+    if made is not None:
+        words = [came.get(key, "cached") for key in keys]
+        made += zip(built, [name_of[program] for program in programs], words, strict=True)
     return built
+
+
+def find_kernel(name: str, program: Program, backend: Backend, caps: Caps) -> Executable | None:
+    """The executable with this structural key, when it is in memory or on disk. `program`: its
+    head, see compiler/plan_record.py."""
+    key = full_key(name, backend, caps)
+    found = _BUILT.get(key)
+    if found is None:
+        found = _from_disk(disk_cache(), key, program, backend)
+        if found is not None:
+            _keep(key, found)
+    return found
+
+
+def _keep(key: str, executable: Executable) -> None:
+    with _LOCK:
+        while len(_BUILT) >= MAX_IN_MEMORY:
+            _BUILT.pop(next(iter(_BUILT)))
+        _BUILT[key] = executable
 
 
 def refuse_early(programs: Sequence[Program], backend: Backend, caps: Caps) -> None:

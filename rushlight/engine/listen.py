@@ -16,7 +16,7 @@ from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.cost import Cost
 from rushlight.compiler.decisions import Choice, Decision, Trace
 from rushlight.compiler.describe import KernelInfo, nodes_of
-from rushlight.compiler.plan import HostStep
+from rushlight.compiler.step import HostStep
 from rushlight.compiler.target import Backend, Caps
 from rushlight.compiler.texts import state_text
 from rushlight.ir.node import Node

@@ -26,6 +26,7 @@ from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels, refuse_early
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.engine.stored_plans import find_plan, keep_plan, key_of
 from rushlight.engine.template import Template, make_template
 from rushlight.engine.timing import CallTimer
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
@@ -114,7 +115,7 @@ class ProgramCache:
                 offset_positions(recording),
             )
             try:
-                program = self._compile(recording, template, donated, backend_name, site_text)
+                program = self.make(recording, template, donated, backend_name, site_text)
             except BaseException:
                 family.samples.pop()
                 raise
@@ -138,7 +139,7 @@ class ProgramCache:
             for key in [key for key in self._families if key[-1] == family]:
                 del self._families[key]
 
-    def _compile(
+    def make(
         self,
         recording: Recording,
         template: Template,
@@ -146,22 +147,36 @@ class ProgramCache:
         backend_name: str,
         site_text: Callable[[Node], str],
     ) -> Program:
+        """Compile; a subclass may make something else that has a template."""
         backend = find_backend(backend_name)
         caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
-        how: list[str] = []
-        program = compile_recording(
-            recording, template, donated, backend, caps, site_text,
-            lambda programs: build_kernels(programs, backend, caps, how), trace, self.kernels,
-        )  # fmt: skip
-        built = iter(how)
-        infos = program.plan.meta["kernels"]
-        program.plan.meta["how"] = [
-            "host" if info.program is None else next(built) for info in infos
-        ]
+        # Whoever listens, or wants checks, wants the passes.
+        is_plain = trace is SILENT and config.check == 0
+        key = key_of(recording, template, donated, backend, caps) if is_plain else None
+        found = None if key is None else find_plan(key, recording.order, backend, caps)
+        if found is not None:
+            program = Program(template, *found, backend_name)
+        else:
+            built: list[tuple[Executable, str, str]] = []
+            program = compile_recording(
+                recording, template, donated, backend, caps, site_text,
+                lambda programs: build_kernels(programs, backend, caps, built), trace, self.kernels,
+            )  # fmt: skip
+            _note_kernels(program.plan, built, key)
         self.compiled += 1
-        self.kernels += len(infos)
+        self.kernels += len(program.plan.meta["kernels"])
         return program
+
+
+def _note_kernels(plan: Plan, built: list[tuple[Executable, str, str]], key: str | None) -> None:
+    """Where each kernel came from, for people; `key`: under which the plan is kept on disk."""
+    words = iter(word for _, _, word in built)
+    infos = plan.meta["kernels"]
+    plan.meta["how"] = ["host" if info.program is None else next(words) for info in infos]
+    if key is not None:
+        names = {id(executable): name for executable, name, _ in built}
+        keep_plan(key, plan, lambda executable: names[id(executable)])
 
 
 def compile_recording(
@@ -176,7 +191,7 @@ def compile_recording(
     first: int = 0,
 ) -> Program:
     """The program of a recording, compiled now. `build`: the backend's own, if None."""
-    graph = _symbolic_graph(recording, template, donated, site_text)
+    graph = symbolic_graph(recording, template, donated, site_text)
     if build is None:
         build = partial(_build_unkept, backend, caps)
     plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=first)
@@ -196,7 +211,7 @@ def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:
     return arrays, recording.numbers
 
 
-def _symbolic_graph(
+def symbolic_graph(
     recording: Recording,
     template: Template,
     donated: frozenset[int],

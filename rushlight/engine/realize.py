@@ -22,6 +22,7 @@ from rushlight.engine.failures import (
     RunFailed,
     any_failed,
     has_failed,
+    host_failed,
     mark_failed,
     needed_later,
     raise_failed,
@@ -31,8 +32,7 @@ from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
-from rushlight.engine.undo import RISK
-from rushlight.engine.undo import forget as forget_changes
+from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate
 
@@ -86,6 +86,7 @@ def flush(extra: Sequence[Node] = ()) -> None:
 
 def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> None:
     """Everything that does not need what is missing is computed all the same."""
+    failed.__traceback__ = None  # its frames hold memory of the run
     lost = list(filter(has_failed, roots))
     if not lost:
         raise failed.error
@@ -137,7 +138,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.add(node)
         elif has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
-        elif ref.saved:
+        elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
         else:
             roots[node] = None
@@ -145,8 +146,9 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        if not _is_recomputed(node, roots, MAX_RECOMPUTE_DEPTH):
-            roots[node] = None
+        for source in _behind_pairs(node) if node.pairs else (node,):
+            if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
+                roots[source] = None
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
@@ -156,6 +158,11 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
 
 def _serial(node: Node) -> int:
     return node.serial
+
+
+def _behind_pairs(node: Node) -> list[Node]:
+    """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 
 def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
@@ -211,14 +218,24 @@ def launch(
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address
+    run_at(program, pointers, values, inputs, numbers)
+
+
+def run_at(
+    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
+    numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
+    of an error."""
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
         else:
             status = program.loaded.run(pointers, values, numbers)
     except HostError as refused:
-        raise RunFailed(refused.call.at, refused.error) from None
+        raise host_failed(refused) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
-        error = index_error(program.plan, status, sizes, inputs, numbers)
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+        error = index_error(program.plan, status, sizes, held, numbers)
         raise RunFailed(program.plan.meta["checked_at"][status - 1], error)

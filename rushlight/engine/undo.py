@@ -78,10 +78,10 @@ def take_back(at: Node, is_lost: Callable[[Node], bool]) -> None:
         holder.changes = changes[:keep]
     for change, holder in sorted(undone, key=lambda pair: -pair[0].serial):
         change.back(holder)
-    forget(RISK.waits)
+    forget_changes(RISK.waits)
 
 
-def forget(waits: bool) -> None:
+def forget_changes(waits: bool) -> None:
     """Forget the changes of values that are in memory now. `waits`: may others still fail?"""
     RISK.waits = waits
     for holder in [ref for weak in list(_HOLDERS.values()) if (ref := weak()) is not None]:

@@ -39,7 +39,7 @@ class Param:
         return self.kind not in ("tensor", "value")
 
 
-def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
+def first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
     for param in params:
         if param.kind == "tensor":
             arg = named[param.name]
@@ -52,12 +52,12 @@ def _first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | N
     return None
 
 
-def _all_values(args: tuple[Any, ...]) -> bool:
+def all_values(args: tuple[Any, ...]) -> bool:
     """Nodes that are no number leaves: nothing to convert."""
     return all([type(a) is Node and a.leaf not in ("const", "scalar") for a in args])
 
 
-def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
+def unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
     """Numbers and number leaves take the dtype of the first real operand they meet.
 
     `condition` (of `where`) keeps its own dtype.
@@ -77,7 +77,7 @@ def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
         loose = True
     if not loose or len(names) == 1 and leaf_dtype:
         return
-    dtype = fixed or leaf_dtype or _value_dtype(named[names[0]])
+    dtype = fixed or leaf_dtype or value_dtype(named[names[0]])
     for name in names:
         arg = named[name]
         if arg is None:
@@ -88,11 +88,11 @@ def _unify_leaves(params: tuple[Param, ...], named: dict[str, Any]) -> None:
             named[name] = with_dtype(arg, dtype)
 
 
-def _value_dtype(value: Any) -> DType:
+def value_dtype(value: Any) -> DType:
     return {bool: bool_, int: int64}.get(type(value), float64)
 
 
-def _normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
+def normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
     if param.kind == "dim" and arg is not None and first is not None:
         return wrap_dim(arg, first.ndim)
     if param.kind == "dims" and arg is not None and first is not None:

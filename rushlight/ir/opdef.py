@@ -18,11 +18,11 @@ from typing import Any
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import (
     Param,
-    _all_values,
-    _first_operand,
-    _normal_attr,
-    _unify_leaves,
-    _value_dtype,
+    all_values,
+    first_operand,
+    normal_attr,
+    unify_leaves,
+    value_dtype,
 )
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
@@ -34,11 +34,14 @@ PRIMITIVE_KINDS = (
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
-    "attention",  # flash_attention
+    "pairs",  # pair_dot pair_index pair_mask
+    "attention",  # flash_attention flash_lse flash_top pair_sum
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits
     "host",  # runs on the host between segments (LAPACK, custom calls)
+    "complex",  # complex numbers and their parts; the pass complex_to_real removes these
+    "interleave",  # two real values to the memory of a complex one
 )
 
 
@@ -134,9 +137,16 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    may_refuse  its host function raises for some values (a singular matrix); a call of it by the
+                user is evaluated at once, so that `try` catches the error
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
+    pair        the same on complex operands: function(*operands, **attrs) in which a complex
+                operand is a Pair of real nodes, re and im (ops/complex_pairs.py), and so is a
+                complex result. None or a text: complex operands are refused (with that text).
+                Movement, gather, scatter, dot and host ops need none; a composite takes what its
+                decomposition takes
     """
 
     name: str
@@ -153,12 +163,14 @@ class OpDef:
     torch: tuple[str, ...] = ()
     promote: str = "same"
     cheap: bool = False
+    may_refuse: bool = False
     samples: Callable[..., Any] | None = None
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     check: Callable[[Call], None] | None = None
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
+    pair: Any = None
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())
@@ -205,11 +217,33 @@ class OpDef:
         call = self.bind(*args, **kwargs)
         if self.check is not None:
             self.check(call)
+        self.check_complex(call)
         return make_node(self, call.src, call.attrs, self.shape(call), self.dtype(call))
+
+    def check_complex(self, call: Call) -> None:
+        """Refuse complex operands that the op is not for (PyTorch's error).
+
+        A composite is tried: the primitives of its decomposition know.
+        """
+        kinds = [node.dtype.name for node in call.src if node.dtype.kind == "complex"]
+        if not kinds or self.kind in TAKES_COMPLEX or callable(self.pair):
+            return
+        if self.decompose is None or self.pair is not None:
+            raise NotImplementedError(self.pair or refusal(self.name, kinds[0]))
+        key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
+        if key in _TAKEN:
+            return
+        try:
+            self.decompose(**call.named)
+        except NotImplementedError as error:
+            raise NotImplementedError(refusal(self.name, kinds[0])) from error
+        if len(_TAKEN) > 4096:
+            _TAKEN.clear()
+        _TAKEN.add(key)
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
-        if self.plain and not kwargs and len(args) == len(self.params) and _all_values(args):
+        if self.plain and not kwargs and len(args) == len(self.params) and all_values(args):
             return Call(self, args, (), {p.name: a for p, a in zip(self.params, args, strict=True)})
         if len(args) > len(self.params):
             raise TypeError(f"{self.name}() takes {len(self.params)} arguments, {len(args)} given")
@@ -229,37 +263,41 @@ class OpDef:
 
     def _finish(self, named: dict[str, Any]) -> Call:
         if self.unify or self.kind == "elementwise":
-            _unify_leaves(self.params, named)
-        first = _first_operand(self.params, named)
+            unify_leaves(self.params, named)
+        first = first_operand(self.params, named)
         tensors: list[Node] = []
         values: list[Node] = []
         attrs: list[Any] = []
         for param in self.params:
             arg = named[param.name]
             if param.kind == "tensor":
-                if param.variadic:
-                    arg = named[param.name] = list(arg)
-                    tensors.extend(arg)
-                elif arg is None:
-                    if not param.optional:
-                        raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor")
-                else:
-                    if not isinstance(arg, Node):
-                        arg = const_node(arg, first.dtype)  # type: ignore[union-attr]
-                    named[param.name] = arg
-                    tensors.append(arg)
+                tensors += self._operands(param, named, first)
             elif param.kind == "value":
                 if not isinstance(arg, Node):
-                    arg = scalar_node(arg, _value_dtype(arg))
+                    arg = scalar_node(arg, value_dtype(arg))
                 named[param.name] = arg
                 values.append(arg)
             else:
-                arg = named[param.name] = _normal_attr(param, arg, first)
+                arg = named[param.name] = normal_attr(param, arg, first)
                 attrs.append(arg)
         if self.optional:
             # Which optional operands are there, so that `call_of` can name the sources again.
             attrs.append(tuple(name for name in self.optional if named[name] is not None))
         return Call(self, (*tensors, *values), tuple(attrs), named)
+
+    def _operands(self, param: Param, named: dict[str, Any], first: Node | None) -> list[Node]:
+        """The Nodes given for a tensor parameter; numbers become constants, also in `named`."""
+        arg = named[param.name]
+        if param.variadic:
+            named[param.name] = list(arg)
+            return named[param.name]
+        if arg is None:
+            if not param.optional:
+                raise TypeError(f"{self.name}(): argument '{param.name}' must be Tensor, not None")
+            return []
+        if not isinstance(arg, Node):
+            arg = named[param.name] = const_node(arg, first.dtype)  # type: ignore[union-attr]
+        return [arg]
 
     def call_of(self, node: Node) -> Call:
         """The Call that built a node (its named arguments, from src and attrs)."""
@@ -292,6 +330,17 @@ class OpDef:
         return Call(self, node.src, node.attrs, named)
 
 
+TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "complex"))
+# Calls of composites on complex operands that were tried.
+_TAKEN: set[tuple] = set()
+
+
+def refusal(name: str, dtype: str) -> str:
+    """PyTorch's text for an op that has no kernel for a dtype."""
+    shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+    return f"\"{name.strip('_')}_cpu\" not implemented for '{shown.get(dtype, dtype)}'"
+
+
 _OPS: dict[str, OpDef] = {}
 
 
@@ -319,32 +368,29 @@ def op(
     **fields: Any,
 ) -> OpDef:
     """Declare an op. Exactly one of `scalar`, `kind` (a primitive kind) and `decompose`."""
-    given = [bool(scalar), bool(kind), bool(decompose)]
-    if sum(given) != 1:
-        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
-    if kind and kind not in PRIMITIVE_KINDS:
-        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+    _check_meaning(name, scalar, kind, decompose)
     if name in _OPS:
         raise ValueError(f"op {name} is declared twice")
     if not doc or reference is None:
         raise ValueError(f"op {name}: doc and reference are required")
+    _check_gradient(name, grad, decompose)
+    kind = kind or ("elementwise" if scalar else "composite")
+    record = OpDef(
+        name, doc, tuple(inputs), shape, dtype, kind, reference, grad, scalar, decompose, **fields
+    )
+    _OPS[name] = record
+    return record
+
+
+def _check_meaning(name: str, scalar: Any, kind: str, decompose: Any) -> None:
+    if sum((bool(scalar), bool(kind), bool(decompose))) != 1:
+        raise ValueError(f"op {name}: give exactly one of scalar, kind and decompose")
+    if kind and kind not in PRIMITIVE_KINDS:
+        raise ValueError(f"op {name}: kind {kind!r} is none of {PRIMITIVE_KINDS}")
+
+
+def _check_gradient(name: str, grad: Any, decompose: Any) -> None:
     if not (callable(grad) or isinstance(grad, NotDifferentiable) or grad is FROM_DECOMPOSITION):
         raise ValueError(f"op {name}: grad must be a rule, FROM_DECOMPOSITION or NotDifferentiable")
     if grad is FROM_DECOMPOSITION and decompose is None:
         raise ValueError(f"op {name}: FROM_DECOMPOSITION needs a decompose")
-    actual_kind = kind or ("elementwise" if scalar else "composite")
-    record = OpDef(
-        name,
-        doc,
-        tuple(inputs),
-        shape,
-        dtype,
-        actual_kind,
-        reference,
-        grad,
-        scalar,
-        decompose,
-        **fields,
-    )
-    _OPS[name] = record
-    return record

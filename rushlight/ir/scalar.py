@@ -25,7 +25,7 @@ import threading
 import weakref
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.dtypes import DType, bool_, float64, int64
 from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint_walk import variables
@@ -39,6 +39,11 @@ MATH_UNARY = (
     "atanh erf erfc erfinv lgamma digamma sigmoid rsqrt"
 ).split()
 MATH_BINARY = ("pow", "atan2")
+
+
+# dtype name -> (to float32, from any dtype): numbers of one byte (ir/float8.py), which no backend
+# knows; in memory they are bytes.
+CONVERSIONS: dict[str, tuple[Any, Any]] = {}
 
 
 class E:
@@ -132,6 +137,8 @@ def _lift(value: Any, like: E) -> E:
 
 def const(value: Any, dtype: DType) -> E:
     """A literal. meta = (python value, bits) so that -0.0 and NaN keep their identity."""
+    if dtype.name in CONVERSIONS:
+        return cast(const(value, float64), dtype)
     if dtype.kind == "bool":
         value = bool(value)
     elif dtype.is_floating_point:
@@ -166,12 +173,9 @@ def local(tile: Any, at: int | Expr) -> E:
     return make("local", (), tile.dtype, (tile, at))
 
 
-def acc(dtype: DType) -> E:
-    """In the epilogue of a DotGrid: the finished sum of this output element."""
-    return make("acc", (), dtype)
-
-
-_VALUE_VARS: weakref.WeakKeyDictionary[E, Var] = weakref.WeakKeyDictionary()
+def acc(dtype: DType, number: int = 0) -> E:
+    """In the epilogue of a grid: the finished sum of this element (one of several by number)."""
+    return make("acc", (), dtype, number)
 
 
 def as_index(value: E, lo: int = 0, hi: int | Expr | None = None) -> int | Expr:
@@ -258,7 +262,13 @@ def select(condition: E, a: Any, b: Any) -> E:
 
 def cast(x: E, dtype: DType) -> E:
     """Convert a value. float -> int truncates; NaN and out of range give the least int (x86's)."""
-    return x if x.dtype is dtype else make("cast", (x,), dtype)
+    if x.dtype is dtype:
+        return x
+    if x.dtype.name in CONVERSIONS:
+        return cast(CONVERSIONS[x.dtype.name][0](x), dtype)
+    if dtype.name in CONVERSIONS:
+        return CONVERSIONS[dtype.name][1](x, dtype)
+    return make("cast", (x,), dtype)
 
 
 def bitcast(x: E, dtype: DType) -> E:

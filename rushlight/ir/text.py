@@ -20,7 +20,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rushlight.base.dtypes import ALL_DTYPES, DType, find_dtype
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, DType, find_dtype
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, scalar_node, topological
 from rushlight.ir.opdef import find_op
 from rushlight.ir.symint import Expr, Var
@@ -29,14 +29,15 @@ from rushlight.ir.text_expr import LineReader, ParseError, print_bounds, print_e
 
 
 def short_name(dtype: DType) -> str:
-    """f32, bf16, i64, u8, bool."""
-    for long, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
+    """f32, bf16, i64, u8, c64, bool."""
+    kinds = (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
+    for long, short in kinds:
         if dtype.name.startswith(long):
             return short + dtype.name.removeprefix(long)
     return dtype.name
 
 
-_SHORT = {short_name(dtype): dtype for dtype in ALL_DTYPES}
+_SHORT = {short_name(dtype): dtype for dtype in (*ALL_DTYPES, *BYTE_FLOATS)}
 
 
 def to_text(roots: Sequence[Node]) -> str:
@@ -97,6 +98,8 @@ def _attr_text(value: Any) -> str:
         return f"{{{print_expr(value, _name)}}}"
     if isinstance(value, tuple):
         return "(" + "".join(f"{_attr_text(item)}, " for item in value).rstrip() + ")"
+    if isinstance(value, complex):
+        return f"complex({value.real!r}, {value.imag!r})"
     if value is None or isinstance(value, (bool, int, float, str, DType)):
         return repr(value)
     if isinstance(value, Node):
@@ -198,6 +201,8 @@ class _Parser(LineReader):
             value = self.index()
             self.take("}")
             return value
+        if token == "complex":
+            return complex(*self.attr())
         if token.startswith("torch."):
             return find_dtype(token.removeprefix("torch."))
         if token.lstrip("-") in ("nan", "inf"):

@@ -23,6 +23,7 @@ from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import plain_loss
 from rushlight.tensors.indexing import check_index
 
+IGNORED = -100  # PyTorch's default
 AUTO = LinearCrossEntropyOptions()
 OUT_OF_BOUNDS = "Target {bad} is out of bounds. It is at position {at} of the target."
 
@@ -54,14 +55,13 @@ def linear_cross_entropy(
     _check_settings(weight, classes, reduction, label_smoothing, softcap)
     if is_probabilities and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
-    ignored = -100 if ignore_index is None else ignore_index
+    ignored = IGNORED if ignore_index is None else ignore_index
     if not is_probabilities:
         check_index(target, classes, OUT_OF_BOUNDS, IndexError, ignored=ignored)
     rows, width, depth = math.prod(lead), input.shape[-1], math.prod(places)
-    x_NF = input.reshape(rows, width)
     w_CDF = linear_weight.reshape(classes, depth, width)
     b_CD = None if linear_bias is None else linear_bias.reshape(classes, depth)
-    shape = (rows, classes, depth) if is_probabilities else (rows, depth)
+    target = target.reshape((rows, classes, depth) if is_probabilities else (rows, depth))
     settings = Settings(
         reduction=reduction,
         ignored=ignored,
@@ -71,7 +71,7 @@ def linear_cross_entropy(
         options=AUTO if options is None else options,
     )
     compute = fused_loss if chunked and not _needs_plain(target, weight) else plain_loss
-    loss = compute(x_NF, w_CDF, b_CD, target.reshape(shape), weight, settings)
+    loss = compute(input.reshape(rows, width), w_CDF, b_CD, target, weight, settings)
     return loss.reshape((*lead, *places)) if reduction == "none" else loss
 
 

@@ -33,10 +33,6 @@ class Parts:
     mass: Any
 
 
-def valid_tokens(target: Any, ignored: int, working: Any) -> Any:
-    return (target != ignored).to(working)
-
-
 def parts_of(target: Any, weight: Any, classes: int, smoothing: float, ignored: int, working: Any):
     """The coefficients of a chunk; target is (rows,) classes or (rows, C) probabilities."""
     if target.is_floating_point():

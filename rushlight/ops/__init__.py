@@ -10,22 +10,29 @@ from rushlight.ops import (  # noqa: F401
     attention,
     batch_norms,
     binary,
+    bits,
     classification,
+    complex,
     conv,
     conv_transpose,
     diagonals,
     distance,
+    divisors,
     draws,
+    eigen,
     factor,
+    fft,
     fold,
     indexed,
     indexing,
+    ldl,
     linalg,
     lookup,
     loss,
     movement,
     norms,
     operators,
+    pairs,
     pointwise,
     pool,
     products,
@@ -38,14 +45,17 @@ from rushlight.ops import (  # noqa: F401
     softmaxes,
     special,
     statistics,
+    time_loop,
     unary,
     window,
 )
 
 # Written by tools/make_ops_stub.py: every record by name, so that readers and checkers see it.
 from rushlight.ops._generated_names import *  # noqa: F403
+from rushlight.ops.aten import aten  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
+from rushlight.ops.user_spaces import find_space as __getattr__  # noqa: F401  (torch.ops.space)
 
 operators.install()

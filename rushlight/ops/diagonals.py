@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
-from rushlight.ir.opdef import Arg, Attr, Call, Offset
+from rushlight.ir.opdef import Arg, Attr, Call, Offset, OpDef, find_op
 from rushlight.ir.symint import maximum as size_maximum
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, ge, le
@@ -130,33 +130,26 @@ def triangle_samples(rng: Any) -> list[Sample]:
 
 
 MATRIX_ERRORS = (ErrorSample((np.ones(3),), {}, RuntimeError, "at least 2 dim"),)
-tril = composite(
-    "tril",
-    "0 above the diagonal.",
-    TRIANGLE,
-    lambda x, diagonal=0: _on_side(x, diagonal, True),
-    lambda x, diagonal: np.tril(x, diagonal),
-    lambda g, diagonal: (tril(g, diagonal),),
-    shape=operand_shape,
-    dtype=operand_dtype,
-    compute_f32=False,
-    torch=("torch.tril", "Tensor.tril", "Tensor.tril_"),
-    check=check_matrix,
-    samples=triangle_samples,
-    error_samples=MATRIX_ERRORS,
-)
-triu = composite(
-    "triu",
-    "0 below the diagonal.",
-    TRIANGLE,
-    lambda x, diagonal=0: _on_side(x, diagonal, False),
-    lambda x, diagonal: np.triu(x, diagonal),
-    lambda g, diagonal: (triu(g, diagonal),),
-    shape=operand_shape,
-    dtype=operand_dtype,
-    compute_f32=False,
-    torch=("torch.triu", "Tensor.triu", "Tensor.triu_"),
-    check=check_matrix,
-    samples=triangle_samples,
-    error_samples=MATRIX_ERRORS,
-)
+
+
+def _triangle(name: str, doc: str, below: bool, reference: Any) -> OpDef:
+    """tril or triu: what is on one side of a diagonal, 0 on the other."""
+    return composite(
+        name,
+        doc,
+        TRIANGLE,
+        lambda x, diagonal=0: _on_side(x, diagonal, below),
+        lambda x, diagonal: reference(x, diagonal),
+        lambda g, diagonal: (find_op(name)(g, diagonal),),
+        shape=operand_shape,
+        dtype=operand_dtype,
+        compute_f32=False,
+        torch=(f"torch.{name}", f"Tensor.{name}", f"Tensor.{name}_"),
+        check=check_matrix,
+        samples=triangle_samples,
+        error_samples=MATRIX_ERRORS,
+    )
+
+
+tril = _triangle("tril", "0 above the diagonal.", True, np.tril)
+triu = _triangle("triu", "0 below the diagonal.", False, np.triu)

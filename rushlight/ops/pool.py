@@ -26,6 +26,7 @@ from rushlight.ops.reduce import argmax_, reduce_max, reduce_sum
 from rushlight.ops.rules import Shape, const, float_dtype, is_static, operand_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
+from rushlight.ops.unary import abs_, sign
 from rushlight.ops.window import unfold, window_count
 
 
@@ -262,8 +263,23 @@ def avg_pool_decompose(
     windows = pooled_windows(input, 0, settings)
     total = reduce_sum(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
     if divisor_override is not None:
-        return total / float(divisor_override)
-    return total / window_counts(input, settings, count_include_pad)
+        return _share(total, const(divisor_override, total.dtype))
+    return _share(total, window_counts(input, settings, count_include_pad))
+
+
+def _share(total: Any, count: Any) -> Any:
+    """The quotient; of whole numbers cut toward zero."""
+    if total.dtype.is_floating_point:
+        return total / count
+    return mul(mul(sign(total), sign(count)), floor_divide(abs_(total), abs_(count)))
+
+
+def mean_dtype(call: Call) -> Any:
+    """Floats, and the one whole dtype that PyTorch averages."""
+    dtype = operand_dtype(call)
+    if dtype.kind != "float" and dtype is not int64:
+        raise RuntimeError(f'"{call.op.name}" not implemented for {dtype.name}')
+    return dtype
 
 
 def avg_pool_reference(
@@ -302,7 +318,7 @@ def _avg_pool(spatial: int) -> OpDef:
         avg_pool_reference,
         FROM_DECOMPOSITION,
         shape=pool_shape,
-        dtype=float_dtype,
+        dtype=mean_dtype,
         check=check_pool,
         samples=lambda rng: first(rng) + second(rng) + third(rng)[:1],
     )  # fmt: skip

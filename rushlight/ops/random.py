@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import DType, float64, int64, uint32, uint64
+from rushlight.base.dtypes import int64, uint32, uint64
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, Sizes, op
 from rushlight.ops.samples import Sample
@@ -106,8 +106,3 @@ random_bits = op(
         Sample((np.int64(-1), np.int64(0)), {"shape": ()}),
     ],
 )
-
-
-def mantissa_bits(dtype: DType) -> int:
-    """How many random bits a uniform number of this dtype takes from a word."""
-    return 32 if dtype is float64 else {"float32": 24, "float16": 11, "bfloat16": 8}[dtype.name]

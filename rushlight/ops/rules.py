@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.base.dtypes import DType, bool_, float32, int64
+from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.node import Node, const_node
 from rushlight.ir.opdef import Call
@@ -105,6 +105,21 @@ def float_dtype(call: Call) -> DType:
     return dtype
 
 
+def inexact_dtype(call: Call) -> DType:
+    """The operands' dtype, which must be floating point or complex."""
+    dtype = common_dtype(call)
+    if not dtype.is_inexact:
+        raise RuntimeError(
+            f"{call.op.name}: operands must be floating point or complex, got {dtype.name}"
+        )
+    return dtype
+
+
+def size_dtype(call: Call) -> DType:
+    """The operand's dtype; of complex numbers, that of their parts."""
+    return common_dtype(call).to_real()
+
+
 def integral_dtype(call: Call) -> DType:
     """The operands' dtype, which must be an integer or bool."""
     dtype = common_dtype(call)
@@ -152,15 +167,6 @@ def reduced_shape(call: Call) -> Shape:
     shape = call.src[0].shape
     dims = all_dims(call["dim"], len(shape))
     return keepdim_shape(shape, dims) if call["keepdim"] else without_dims(shape, dims)
-
-
-def cast_result_dtype(call: Call) -> DType:
-    """float32 for a bfloat16/float16 operand's statistics is not public: keep the dtype."""
-    return call.src[0].dtype
-
-
-def default_float(dtype: DType) -> DType:
-    return dtype if dtype.is_floating_point else float32
 
 
 def const(value: Any, dtype: DType) -> Node:

@@ -49,6 +49,11 @@ def array(rng: Rng, *shape: int, low: float = -2, high: float = 2) -> np.ndarray
     return rng.permutation(values).reshape(shape)
 
 
+def complex_array(rng: Rng, *shape: int, low: float = -2, high: float = 2) -> np.ndarray:
+    """Random complex doubles; the parts as in `array`."""
+    return array(rng, *shape, low=low, high=high) + 1j * array(rng, *shape, low=low, high=high)
+
+
 def whole(rng: Rng, *shape: int, low: int = 0, high: int = 5) -> np.ndarray:
     return rng.integers(low, high, shape, dtype=np.int64)
 
@@ -67,10 +72,6 @@ def unary(low: float, high: float, **attrs: Any) -> Samples:
 
 def unary_int(low: int, high: int) -> Samples:
     return lambda rng: [Sample((whole(rng, *s, low=low, high=high),)) for s in ((3, 4), (), (0,))]
-
-
-def unary_bool(rng: Rng) -> list[Sample]:
-    return [Sample((truth(rng, 3, 4),)), Sample((truth(rng),))]
 
 
 PAIRS = (((3, 4), (3, 4)), ((3, 1), (4,)), ((), (2, 3)), ((0, 2), (2,)))

@@ -198,10 +198,14 @@ bessel_y0 = _special("bessel_y0", "The Bessel function Y0.", _bessel_y(0),
                      lambda x: tables.bessel_y(0, x), low=0.2)  # fmt: skip
 bessel_y1 = _special("bessel_y1", "The Bessel function Y1.", _bessel_y(1),
                      lambda x: tables.bessel_y(1, x), low=0.2)  # fmt: skip
-scaled_k0 = _special("scaled_modified_bessel_k0", "exp(x) K0(x).", _scaled_k(0),
-                     lambda x: tables.scaled_k(0, x), low=0.2)  # fmt: skip
-scaled_k1 = _special("scaled_modified_bessel_k1", "exp(x) K1(x).", _scaled_k(1),
-                     lambda x: tables.scaled_k(1, x), low=0.2)  # fmt: skip
+scaled_modified_bessel_k0 = _special(
+    "scaled_modified_bessel_k0", "exp(x) K0(x).", _scaled_k(0), lambda x: tables.scaled_k(0, x),
+    low=0.2,
+)  # fmt: skip
+scaled_modified_bessel_k1 = _special(
+    "scaled_modified_bessel_k1", "exp(x) K1(x).", _scaled_k(1), lambda x: tables.scaled_k(1, x),
+    low=0.2,
+)  # fmt: skip
 erfcx = _special("erfcx", "exp(x^2) erfc(x).", erfcx_rule, lambda x: tables.scaled_erfc(x)
                  if x >= 0 else 2 * math.exp(x * x) - tables.scaled_erfc(-x),
                  lambda g, x, out: (g * (x * out * 2.0 - 1.1283791670955126),),

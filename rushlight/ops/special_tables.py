@@ -14,7 +14,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.polynomial import chebyshev, legendre
 
-GAMMA = 0.5772156649015329
 DEGREE = 48
 
 

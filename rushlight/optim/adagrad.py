@@ -8,12 +8,11 @@ import rushlight as torch
 from rushlight.optim.grouped import (
     Group,
     GroupedOptimizer,
+    Scalar,
     State,
-    check_fused,
-    check_lr,
-    check_not_negative,
     decayed_grad,
     descend,
+    options,
 )
 from rushlight.optim.optimizer import Params
 
@@ -30,10 +29,12 @@ class Adagrad(GroupedOptimizer):
         tensor([0.9000])
     """
 
+    not_negative = ("lr_decay", "weight_decay", "initial_accumulator_value", "eps")
+
     def __init__(
         self,
         params: Params,
-        lr: float | torch.Tensor = 1e-2,
+        lr: Scalar = 1e-2,
         lr_decay: float = 0,
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
@@ -44,28 +45,7 @@ class Adagrad(GroupedOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_not_negative(
-            {
-                "lr_decay value": lr_decay,
-                "weight_decay value": weight_decay,
-                "initial_accumulator_value value": initial_accumulator_value,
-                "epsilon value": eps,
-            }
-        )
-        defaults: dict[str, Any] = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_fused(fused, differentiable)
+        super().__init__(params, options(locals()))
         for group in self.param_groups:  # PyTorch's Adagrad has its state from the start
             self._start_states(group["params"], group)
 

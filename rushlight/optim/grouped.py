@@ -1,4 +1,4 @@
-"""What the optimizers of this package share: one update per group, and step counters.
+"""What the optimizers of this package share: options, one update per group, step counters.
 
 A step counter, `state["step"]`, is a 0-dim float32 tensor as in PyTorch's state dicts. All
 parameters that start in the same step share one counter, so a step adds one to it once and
@@ -8,20 +8,49 @@ Python, and no tensor value is read.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.optim.optimizer import Optimizer
+from rushlight.optim.optimizer import Optimizer, Params
 
 Group = dict[str, Any]
 State = dict[str, Any]
+Scalar = float | torch.Tensor
+
+
+def options(scope: dict[str, Any]) -> dict[str, Any]:
+    """The options among the names of a constructor: call it with `locals()` first of all."""
+    return {key: scope[key] for key in scope if key not in ("self", "params", "__class__")}
 
 
 class GroupedOptimizer(Optimizer):
-    """Calls `_update` with the parameters of a group that have a gradient."""
+    """Calls `_update` with the parameters of a group that have a gradient.
+
+    A subclass says which options must not be negative; `foreach`, `fused` and `capturable` are
+    accepted and change nothing, since every step is tensor operations that the compiler joins.
+    """
 
     has_step_counter = True
+    not_negative: tuple[str, ...] = ("eps", "weight_decay")
+
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
+        self._check_options(defaults)
+        super().__init__(params, defaults)
+        if defaults.get("fused") and defaults.get("differentiable"):
+            raise RuntimeError("`fused` does not support `differentiable`")
+
+    def _check_options(self, given: dict[str, Any]) -> None:
+        """Raise for options that no training has."""
+        check_lr(given["lr"])
+        for name in self.not_negative:
+            if not 0.0 <= given[name]:
+                label = "epsilon" if name == "eps" else name
+                raise ValueError(f"Invalid {label} value: {given[name]}")
+        for place, beta in enumerate(given.get("betas", ())):
+            if not 0.0 <= beta < 1.0:
+                raise ValueError(f"Invalid beta parameter at index {place}: {beta}")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters that have a gradient; return the loss of `closure`."""
@@ -105,18 +134,34 @@ def is_zero(value: Any) -> bool:
     return not isinstance(value, torch.Tensor) and value == 0
 
 
+def zeros(param: torch.Tensor, *names: str) -> State:
+    """A state of zeros, each of the parameter's shape."""
+    return {name: torch.zeros_like(param.detach()) for name in names}
+
+
+def signed_grad(param: torch.Tensor, group: Group) -> torch.Tensor:
+    """Return the gradient, with its sign turned by `maximize`."""
+    return -param.grad if group["maximize"] else param.grad
+
+
 def decayed_grad(param: torch.Tensor, group: Group) -> torch.Tensor:
-    """Return the gradient, with its sign turned by `maximize`, plus the weight decay."""
-    grad = -param.grad if group["maximize"] else param.grad
+    """Return the gradient, with its sign turned by `maximize`, plus the weight decay.
+
+    With `decoupled_weight_decay` the parameter shrinks instead, in place.
+    """
+    grad = signed_grad(param, group)
     decay = group["weight_decay"]
     if is_zero(decay):
+        return grad
+    if group.get("decoupled_weight_decay"):
+        param.mul_(1 - group["lr"] * decay)
         return grad
     if isinstance(decay, torch.Tensor):
         return grad + param * decay
     return grad.add(param, alpha=decay)
 
 
-def descend(param: torch.Tensor, direction: torch.Tensor, lr: float | torch.Tensor) -> None:
+def descend(param: torch.Tensor, direction: torch.Tensor, lr: Scalar) -> None:
     """Subtract lr * direction in place."""
     if isinstance(lr, torch.Tensor):
         param.sub_(direction * lr)
@@ -124,22 +169,44 @@ def descend(param: torch.Tensor, direction: torch.Tensor, lr: float | torch.Tens
         param.add_(direction, alpha=-lr)
 
 
-def check_lr(lr: float | torch.Tensor) -> None:
+def decay_towards(average: torch.Tensor, value: torch.Tensor, beta: Scalar) -> torch.Tensor:
+    """average = beta * average + (1 - beta) * value, in place."""
+    if isinstance(beta, torch.Tensor):
+        return average.add_((value - average) * (1 - beta))
+    return average.lerp_(value, 1 - beta)
+
+
+def decay_towards_square(square: torch.Tensor, value: torch.Tensor, beta: Scalar) -> torch.Tensor:
+    """square = beta * square + (1 - beta) * value**2, in place."""
+    if isinstance(beta, torch.Tensor):
+        return square.mul_(beta).add_(value * value * (1 - beta))
+    return square.mul_(beta).addcmul_(value, value, value=1 - beta)
+
+
+def kept(tensor: torch.Tensor, group: Group) -> torch.Tensor:
+    """The tensor; a copy where backward will need it after the next step changes it in place."""
+    return tensor.clone() if group["differentiable"] else tensor
+
+
+def bias_correction(beta: Scalar, step: torch.Tensor) -> Scalar:
+    """Return 1 - beta**step as a 0-dim tensor, or 1 where beta is 0.
+
+    Computed as -expm1(step * log(beta)): in float32 the plain form loses half of its digits in
+    the first steps, where beta**step is almost 1.
+    """
+    if isinstance(beta, torch.Tensor):
+        return -torch.expm1(step * torch.log(beta.to(step.device, step.dtype)))
+    return 1.0 if beta == 0 else -torch.expm1(step * math.log(beta))
+
+
+def root(value: Scalar) -> Scalar:
+    """The square root of a number or a tensor."""
+    return value.sqrt() if isinstance(value, torch.Tensor) else math.sqrt(value)
+
+
+def check_lr(lr: Scalar) -> None:
     """Raise for a learning rate no optimizer takes."""
     if isinstance(lr, torch.Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     if not 0.0 <= lr:
         raise ValueError(f"Invalid learning rate: {lr}")
-
-
-def check_not_negative(settings: dict[str, Any]) -> None:
-    """Raise for a negative (or NaN) setting; the keys are the names in the message."""
-    for name, value in settings.items():
-        if not 0.0 <= value:
-            raise ValueError(f"Invalid {name}: {value}")
-
-
-def check_fused(fused: bool | None, differentiable: bool) -> None:
-    """Raise when `fused` is asked for together with what it excludes in PyTorch."""
-    if fused and differentiable:
-        raise RuntimeError("`fused` does not support `differentiable`")

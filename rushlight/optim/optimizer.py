@@ -37,6 +37,21 @@ HOOK_FIELDS = (
 )
 
 
+# Hooks of the steps of all optimizers.
+_global_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
+_global_post_hooks: OrderedDict[int, Hook] = OrderedDict()
+
+
+def register_optimizer_step_pre_hook(hook: Hook) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer."""
+    return add_hook(_global_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Hook) -> Handle:
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    return add_hook(_global_post_hooks, hook)
+
+
 def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """Run the step hooks around a `step` method, and flush after it."""
 
@@ -204,7 +219,7 @@ class Optimizer:
         self, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         args = (self, *args)
-        for hook in [*self._optimizer_step_pre_hooks.values()]:
+        for hook in [*_global_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()]:
             result = hook(self, args, kwargs)
             if result is None:
                 continue
@@ -215,7 +230,7 @@ class Optimizer:
                 )
             args, kwargs = result
         out = step(*args, **kwargs)
-        for hook in [*self._optimizer_step_post_hooks.values()]:
+        for hook in [*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()]:
             hook(self, args, kwargs)
         return out
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import rushlight as torch
 from rushlight.optim.grouped import (
     Group,
     GroupedOptimizer,
+    Scalar,
     State,
-    check_lr,
-    check_not_negative,
+    decay_towards_square,
     decayed_grad,
     descend,
+    options,
+    zeros,
 )
 from rushlight.optim.optimizer import Params
 
@@ -29,10 +29,12 @@ class RMSprop(GroupedOptimizer):
         tensor([0.9000])
     """
 
+    not_negative = ("eps", "momentum", "weight_decay", "alpha")
+
     def __init__(
         self,
         params: Params,
-        lr: float | torch.Tensor = 1e-2,
+        lr: Scalar = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
         weight_decay: float = 0,
@@ -43,34 +45,13 @@ class RMSprop(GroupedOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check_lr(lr)
-        check_not_negative(
-            {
-                "epsilon value": eps,
-                "momentum value": momentum,
-                "weight_decay value": weight_decay,
-                "alpha value": alpha,
-            }
-        )
-        defaults: dict[str, Any] = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "capturable": capturable,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _first_state(self, param: torch.Tensor, group: Group) -> State:
         names = ["square_avg"]
         names += ["momentum_buffer"] if group["momentum"] > 0 else []
         names += ["grad_avg"] if group["centered"] else []
-        return {name: torch.zeros_like(param.detach()) for name in names}
+        return zeros(param, *names)
 
     def _update(self, params: list[torch.Tensor], group: Group) -> None:
         self._advance(params, group)
@@ -78,7 +59,7 @@ class RMSprop(GroupedOptimizer):
             state = self.state[param]
             grad = decayed_grad(param, group)
             alpha = group["alpha"]
-            square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
+            square = decay_towards_square(state["square_avg"], grad, alpha)
             if group["centered"]:
                 mean = state["grad_avg"].lerp_(grad, 1 - alpha)
                 square = square.addcmul(mean, mean, value=-1)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import rushlight as torch
 from rushlight.optim.grouped import (
     Group,
     GroupedOptimizer,
+    Scalar,
     State,
-    check_fused,
-    check_lr,
-    check_not_negative,
     decayed_grad,
     descend,
+    options,
 )
 from rushlight.optim.optimizer import Params
 
@@ -34,14 +31,15 @@ class SGD(GroupedOptimizer):
     """
 
     has_step_counter = False
+    not_negative = ("momentum", "weight_decay")
 
     def __init__(
         self,
         params: Params,
-        lr: float | torch.Tensor = 1e-3,
+        lr: Scalar = 1e-3,
         momentum: float = 0,
         dampening: float = 0,
-        weight_decay: float | torch.Tensor = 0,
+        weight_decay: Scalar = 0,
         nesterov: bool = False,
         *,
         maximize: bool = False,
@@ -49,23 +47,10 @@ class SGD(GroupedOptimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check_lr(lr)
-        check_not_negative({"momentum value": momentum, "weight_decay value": weight_decay})
+        given = options(locals())
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults: dict[str, Any] = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
-        check_fused(fused, differentiable)
+        super().__init__(params, given)
 
     def _start_states(self, params: list[torch.Tensor], group: Group) -> None:
         """The first gradient itself is the first momentum buffer: nothing to prepare."""

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import rushlight as torch
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 def _places(name: str, M: int, sym: bool, options: dict) -> tuple[Any, int]:  # noqa: N803
@@ -17,8 +20,11 @@ def _places(name: str, M: int, sym: bool, options: dict) -> tuple[Any, int]:  # 
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
     dtype = options.get("dtype") or torch.get_default_dtype()
-    if not dtype.is_floating_point:
-        raise ValueError(f"{name} requires floating point dtype, got {dtype}")
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} expects float32 or float64 dtypes, got: {dtype}")
+    layout = options.get("layout") or torch.strided
+    if layout is not torch.strided:
+        raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     wide = torch.arange(M, dtype=torch.float64)
     return wide, max(M - 1 if sym else M, 1)
 

@@ -12,15 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.tensors.apply import apply, plan_of
-from rushlight.tensors.functions_math import check_power, check_subtract
+from rushlight.tensors.functions_math import check_negatable, check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
+from rushlight.tensors.operands import NEVER, check_operands, number_rule
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.tracked import Tracked
 
-FIRST = ("x", "a", "input", "tensors")
 OWN_NAMES = {  # record -> {public name: record's name}, where it is not input/other
     "pow": {"exponent": "y"},
     "clamp": {},
@@ -51,12 +50,15 @@ def renamed(kwargs: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 def make_function(record: OpDef, name: str) -> Callable:
     names = aliases(record)
     plan_of(record)
+    rule = number_rule(name)
 
     def function(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
         if kwargs:
             kwargs = renamed(kwargs, names)
         if args and args[0].__class__ is not Tensor:
             _check_first(name, args[0], record)
+        if rule and len(args) > 1 and not args[0].__class__ is args[1].__class__ is Tensor:
+            check_operands(name, rule, args)
         result = apply(record, args, kwargs)
         return result if out is None else write_out(out, result)
 
@@ -66,7 +68,7 @@ def make_function(record: OpDef, name: str) -> Callable:
 def _check_first(name: str, value: Any, record: OpDef) -> None:
     if isinstance(value, Tensor) or (record.params and record.params[0].variadic):
         return
-    if isinstance(value, int | float) and len(record.params) > 1:
+    if isinstance(value, int | float | complex) and len(record.params) > 1:
         return  # maximum(2, x) and the like: the other operand is checked by promotion
     raise TypeError(
         f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
@@ -75,8 +77,11 @@ def _check_first(name: str, value: Any, record: OpDef) -> None:
 
 def make_method(record: OpDef, name: str) -> Callable:
     names = aliases(record)
+    strict = number_rule(name) == NEVER
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if strict and args:
+            check_operands(name, NEVER, (self, *args))
         return apply(record, (self, *args), renamed(kwargs, names) if kwargs else None)
 
     return _named(method, name, record.doc)
@@ -97,26 +102,23 @@ def _named(function: Callable, name: str, doc: str) -> Callable:
     return function
 
 
-def bind_records() -> tuple[dict[str, Callable], dict[str, Callable]]:
-    """Put methods on Tensor; give the functions of `torch` and of `torch.nn.functional`."""
+def bind_records() -> dict[str, Callable]:
+    """Put methods on Tensor; give the functions of `torch`."""
     public: dict[str, Callable] = {}
-    functional: dict[str, Callable] = {}
     for record in all_ops().values():
         for path in record.torch:
             space, _, name = path.rpartition(".")
             if space == "torch":
                 public[name] = make_function(record, name)
-            elif space == "nn.functional":
-                functional[name] = make_function(record, name)
             elif space == "Tensor":
                 make = make_inplace if name.endswith("_") else make_method
                 setattr(Tensor, name, make(record, name))
-    return public, functional
+    return public
 
 
 # Operators ---------------------------------------------------------------------------------
 
-ACCEPTED = (Tensor, int, float, Tracked)
+ACCEPTED = (Tensor, int, float, complex, Tracked)
 
 
 def _checked(record: OpDef, check: Callable) -> tuple[Callable, Callable, Callable]:
@@ -148,6 +150,10 @@ def _binary(record: OpDef) -> tuple[Callable, Callable, Callable]:
         return apply(record, (self, other))
 
     def backward(self: Tensor, other: Any) -> Any:
+        if not isinstance(self, Tensor):
+            raise TypeError(
+                f"descriptor of '{record.name}' requires a Tensor, not {type(self).__name__}"
+            )
         if not isinstance(other, ACCEPTED) and not _is_number(other):
             return NotImplemented
         return apply(record, (other, self))
@@ -196,11 +202,7 @@ def bind_operators() -> None:
 
 
 def negate(self: Tensor) -> Tensor:
-    if self._dtype is bool_:
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
-            "invert a mask, use the `~` or `logical_not()` operator instead."
-        )
+    check_negatable(self)
     return apply(ops.neg, (self,))
 
 

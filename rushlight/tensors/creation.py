@@ -11,14 +11,14 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.devices import require_cpu
-from rushlight.base.dtypes import DType, bool_, float64, int64
+from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults, result_type
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
+from rushlight.tensors.numbers import Defaults, complex_number, result_type
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -52,7 +52,13 @@ def number_node(value: Any, dtype: DType) -> Node:
     """A number the user gave: an input of the program."""
     if isinstance(value, Tensor):
         return ops.cast.node(value._value(), dtype)
-    if dtype.kind == "float":
+    if dtype in BYTE_FLOATS:
+        return ops.cast.node(scalar_node(float(value), float64), dtype)
+    if dtype.kind == "complex" and isinstance(value, complex | np.complexfloating):
+        return complex_number(complex(value), dtype)
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    if dtype.is_inexact:
         return scalar_node(float(value), dtype)
     if dtype.kind != "bool" and isinstance(value, int):
         low, high = integer_range(dtype)
@@ -68,18 +74,18 @@ def integer_range(dtype: DType) -> tuple[int, int]:
 
 
 def zeros(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options, "zeros")
+    shape = wanted_size(size, options, "zeros")
     return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
 def ones(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(filled(shape, const_node(1, dtype or _out_dtype(options))), **options)
 
 
 def empty(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
     """Zeros: memory is never shown uninitialized."""
-    shape = _size(size, options)
+    shape = wanted_size(size, options)
     return made(filled(shape, const_node(0, dtype or _out_dtype(options))), **options)
 
 
@@ -88,7 +94,7 @@ def _out_dtype(options: dict) -> DType:
     return Defaults.dtype if out is None else out._dtype
 
 
-def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
+def wanted_size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
     if not size and "size" in options:
         size = (options.pop("size"),)
     shape = parse_size(size)
@@ -105,7 +111,7 @@ def _size(size: tuple, options: dict, name: str = "") -> tuple[int, ...]:
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any) -> Tensor:
     if dtype is None:
         dtype = result_type([fill_value])
-    return made(filled(_size((size,), options), number_node(fill_value, dtype)), **options)
+    return made(filled(wanted_size((size,), options), number_node(fill_value, dtype)), **options)
 
 
 def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
@@ -161,13 +167,19 @@ def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
         dtype = int64 if whole else _out_dtype(options)
     if step == 0:
         raise RuntimeError("step must be nonzero")
+    if any(isinstance(v, float) and not math.isfinite(v) for v in (start, end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if dtype.kind != "float":
-        start, step = int(start), int(step)
+    if dtype is int64:
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise ValueError("step must be nonzero")
     length = math.ceil((end - start) / step)
+    if dtype.is_integral:
+        start, step = int(start), int(step)
     # Floats in float64, rounded once, as PyTorch's accumulation type.
-    wide = float64 if dtype.kind == "float" else int64
+    wide = float64 if dtype.is_inexact else int64
     node = ops.iota.node(length, wide)
     if step != 1:
         node = ops.mul.node(node, number_node(step, wide))
@@ -182,26 +194,42 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **options: Any) -> Te
     return arange(start, end + step / 2, step, dtype=dtype, **options)
 
 
+def _check_line(name: str, start: Any, end: Any, steps: Any) -> None:
+    if not isinstance(steps, int | np.integer | Tensor):
+        kinds = ", ".join(type(v).__name__ for v in (start, end, steps))
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({kinds}), but steps "
+            "must be int"
+        )
+    if any(isinstance(v, Tensor) and v.dim() for v in (start, end)):
+        raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+
+
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
     """Counted from the start in the first half and from the end in the second, as PyTorch."""
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
+    _check_line("linspace", start, end, steps)
+    numbers = [v.item() if isinstance(v, Tensor) else v for v in (start, end)]
+    if dtype is None and any(isinstance(v, complex) for v in numbers):
+        dtype = Defaults.dtype.to_complex()
     dtype = dtype or _out_dtype(options)
-    wide = dtype if dtype.kind == "float" else Defaults.dtype
-    first, last = (float(v) for v in (start, end))
-    index = ops.iota.node(int(steps), wide)
+    wide = dtype if dtype.is_inexact else Defaults.dtype
+    first, last = (complex(v) if wide.is_complex else float(v) for v in numbers)
+    count = ops.iota.node(int(steps), wide.to_real())
+    index = count if wide is count.dtype else ops.cast.node(count, wide)
     if steps <= 1:
         node = ops.add.node(index, number_node(first, wide))
     else:
         step = number_node(
-            (np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1), wide
+            ((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1)).item(), wide
         )
         up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
         back = ops.sub.node(const_node(steps - 1, wide), index)
         down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
-        node = ops.where.node(ops.lt.node(index, float(steps // 2)), up, down)
+        node = ops.where.node(ops.lt.node(count, float(steps // 2)), up, down)
     return made(node if dtype is wide else ops.cast.node(node, dtype), **options)
 
 
@@ -210,14 +238,19 @@ def logspace(
     **options: Any,
 ) -> Tensor:  # fmt: skip
     line = linspace(start, end, steps, dtype=dtype)
-    node = ops.pow_.node(number_node(base, line._dtype), line._value())
-    return made(node, **options)
+    if line._dtype.kind == "float":
+        return made(ops.pow_.node(number_node(base, line._dtype), line._value()), **options)
+    # Whole numbers: whole ends, powers in float64, cut at last.
+    places = linspace(int(start), int(end), steps, dtype=float64)
+    node = ops.pow_.node(number_node(float(base), float64), places._value())
+    return made(ops.cast.node(node, line._dtype), **options)
 
 
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None, **options: Any) -> Tensor:
     m = n if m is None else m
-    if n < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {n}")
+    for name, size in (("n", n), ("m", m)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
     rows = ops.reshape.node(ops.iota.node(n, int64), (n, 1))
     columns = ops.reshape.node(ops.iota.node(m, int64), (1, m))
     node = ops.cast.node(ops.eq.node(rows, columns), dtype or _out_dtype(options))

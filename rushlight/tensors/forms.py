@@ -53,8 +53,12 @@ def with_out(function: Callable) -> Callable:
     return wrapped
 
 
-def in_place_form(function: Callable, name: str) -> Callable:
-    """x.name(...): the result of the function becomes the value of x."""
+def in_place_form(function: Callable, name: str = "") -> Callable:
+    """x.name(...): the result of the function becomes the value of x.
+
+    name: without one, the function's and an underscore.
+    """
+    name = name or f"{function.__name__}_"
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_inplace(self)

@@ -3,6 +3,7 @@
 from rushlight.tensors import (
     functional_act,
     functional_attention,
+    functional_embedding,
     functional_image,
     functional_loss,
     functional_more,
@@ -13,6 +14,7 @@ from rushlight.tensors import (
 from rushlight.tensors.functional_act import *  # noqa: F403
 from rushlight.tensors.functional_act import masked_softmax as masked_softmax
 from rushlight.tensors.functional_attention import *  # noqa: F403
+from rushlight.tensors.functional_embedding import *  # noqa: F403
 from rushlight.tensors.functional_image import *  # noqa: F403
 from rushlight.tensors.functional_loss import *  # noqa: F403
 from rushlight.tensors.functional_more import *  # noqa: F403
@@ -21,7 +23,8 @@ from rushlight.tensors.functional_sample import *  # noqa: F403
 
 channel_shuffle = functions_copies.channel_shuffle
 __all__ = sorted({
-    *functional_act.__all__, *functional_attention.__all__, *functional_image.__all__,
+    *functional_act.__all__, *functional_attention.__all__, *functional_embedding.__all__,
+    *functional_image.__all__,
     *functional_loss.__all__, *functional_more.__all__, *functional_resize.__all__,
     *functional_sample.__all__,
     "channel_shuffle",

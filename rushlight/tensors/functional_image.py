@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, number_node
-from rushlight.tensors.functions_shape import flip, pixel_shuffle
+from rushlight.tensors.functional_pad import pad
+from rushlight.tensors.functions_shape import pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import reshape, unsqueeze
-from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.inplace import write_out
+from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
 
 
-def _times(value: Any, count: int) -> tuple[int, ...]:
+def per_dim(value: Any, count: int) -> tuple[int, ...]:
     """One int for all dims, or one per dim."""
     if isinstance(value, int):
         return (value,) * count
@@ -25,7 +25,7 @@ def _times(value: Any, count: int) -> tuple[int, ...]:
     return values * count if len(values) == 1 else values
 
 
-def _batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
+def batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
     if input.dim() == spatial + 1:
         return unsqueeze(input, 0), True
     if input.dim() != spatial + 2:
@@ -36,7 +36,7 @@ def _batched(input: Tensor, spatial: int, name: str) -> tuple[Tensor, bool]:
     return input, False
 
 
-def _unbatched(result: Tensor, single: bool) -> Tensor:
+def unbatched(result: Tensor, single: bool) -> Tensor:
     return result.squeeze(0) if single else result
 
 
@@ -47,20 +47,41 @@ def _conv(spatial: int) -> Callable:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, dilation: Any = 1, groups: int = 1,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
+        stride, dilation = per_dim(stride, spatial), per_dim(dilation, spatial)
+        _check_steps(stride, dilation, padding)
         _check_conv(batch, weight, bias, groups)
-        stride, dilation = _times(stride, spatial), _times(dilation, spatial)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
-        args = (batch, weight, bias, stride, _times(padding, spatial), dilation, groups)
+        args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
-        return _unbatched(result, single)
+        return unbatched(result, single)
 
     function.__name__ = name
     return function
 
 
+def _check_steps(stride: tuple, dilation: tuple, padding: Any) -> None:
+    if any(d <= 0 for d in dilation):
+        raise RuntimeError("dilation should be greater than zero")
+    if any(s <= 0 for s in stride):
+        raise RuntimeError("non-positive stride is not supported")
+    if not isinstance(padding, str) and any(p < 0 for p in per_dim(padding, len(stride))):
+        raise RuntimeError("negative padding is not supported")
+
+
 def _check_conv(input: Tensor, weight: Tensor, bias: Tensor | None, groups: int) -> None:
+    if weight.dim() != input.dim():
+        raise RuntimeError(
+            f"Expected {weight.dim()}-dimensional input for {weight.dim()}-dimensional weight "
+            f"{list(weight._shape)}, but got {input.dim()}-dimensional input of size "
+            f"{list(input._shape)} instead"
+        )
+    if bias is not None and bias._dtype is not input._dtype:
+        raise RuntimeError(
+            f"Input type ({cpp_name(input._dtype)}) and bias type ({cpp_name(bias._dtype)}) "
+            "should be the same"
+        )
     if input._dtype is not weight._dtype:
         raise RuntimeError(
             f"Input type ({cpp_name(input._dtype)}) and bias type "
@@ -103,13 +124,13 @@ def _conv_transpose(spatial: int) -> Callable:
         input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
         padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
         args = (
-            batch, weight, bias, _times(stride, spatial), _times(padding, spatial),
-            _times(output_padding, spatial), groups, _times(dilation, spatial),
+            batch, weight, bias, per_dim(stride, spatial), per_dim(padding, spatial),
+            per_dim(output_padding, spatial), groups, per_dim(dilation, spatial),
         )  # fmt: skip
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
-        return _unbatched(result, single)
+        return unbatched(result, single)
 
     function.__name__ = name
     return function
@@ -121,6 +142,29 @@ conv_transpose1d, conv_transpose2d, conv_transpose3d = (_conv_transpose(n) for n
 # Pooling -----------------------------------------------------------------------------------
 
 
+def check_window(
+    op: str, input: Tensor, kernel: tuple, stride: tuple, padding: tuple, dilation: tuple
+) -> None:
+    """What every pooling asks of its window."""
+    for name, values in (("kernel_size", kernel), ("stride", stride), ("dilation", dilation)):
+        for value in values:
+            if value <= 0:
+                raise RuntimeError(f"{op}(): {name} must be greater than zero, but got {value}")
+    for pad_, size, step in zip(padding, kernel, dilation, strict=True):
+        if pad_ < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {pad_}")
+        if pad_ > ((size - 1) * step + 1) // 2:
+            raise RuntimeError(
+                "pad should be at most half of effective kernel size, but got "
+                f"pad={pad_}, kernel_size={size} and dilation={step}"
+            )
+    if not all(input._shape[1:]):
+        raise RuntimeError(
+            f"Expected input's non-batch dimensions to have positive length, but got input of "
+            f"shape {list(input._shape)}"
+        )
+
+
 def _max_pool(spatial: int) -> Callable:
     name = f"max_pool{spatial}d"
 
@@ -128,15 +172,23 @@ def _max_pool(spatial: int) -> Callable:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
-        kernel = _times(kernel_size, spatial)
-        step = _times(stride, spatial) if stride else kernel
-        args = (batch, kernel, step, _times(padding, spatial), _times(dilation, spatial), ceil_mode)
+        batch, single = batched(input, spatial, name)
+        kernel = per_dim(kernel_size, spatial)
+        step = kernel if stride is None or stride in ((), []) else per_dim(stride, spatial)
+        args = (
+            batch,
+            kernel,
+            step,
+            per_dim(padding, spatial),
+            per_dim(dilation, spatial),
+            ceil_mode,
+        )
+        check_window(name, *args[:-1])
         label = f"MaxPool{spatial}DWithIndicesBackward0"
-        result = _unbatched(apply(getattr(ops, name), args, label=label), single)
+        result = unbatched(apply(getattr(ops, name), args, label=label), single)
         if not return_indices:
             return result
-        return result, _unbatched(apply(getattr(ops, f"{name}_index"), args), single)
+        return result, unbatched(apply(getattr(ops, f"{name}_index"), args), single)
 
     function.__name__ = name
     return function
@@ -151,13 +203,18 @@ def _avg_pool(spatial: int) -> Callable:
     def function(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+        *, out: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
-        kernel = _times(kernel_size, spatial)
-        step = _times(stride, spatial) if stride else kernel
-        args = (batch, kernel, step, _times(padding, spatial), ceil_mode, count_include_pad,
-                divisor_override)  # fmt: skip
-        return _unbatched(apply(getattr(ops, name), args), single)
+        batch, single = batched(input, spatial, name)
+        kernel = per_dim(kernel_size, spatial)
+        step = kernel if stride is None or stride in ((), []) else per_dim(stride, spatial)
+        edge = per_dim(padding, spatial)
+        check_window(name, batch, kernel, step, edge, (1,) * spatial)
+        if divisor_override == 0:
+            raise RuntimeError("divisor must be not zero")
+        args = (batch, kernel, step, edge, ceil_mode, count_include_pad, divisor_override)
+        result = unbatched(apply(getattr(ops, name), args), single)
+        return result if out is None else write_out(out, result)
 
     function.__name__ = name
     return function
@@ -166,19 +223,33 @@ def _avg_pool(spatial: int) -> Callable:
 avg_pool1d, avg_pool2d, avg_pool3d = (_avg_pool(n) for n in (1, 2, 3))
 
 
-def _output_size(input: Tensor, size: Any, spatial: int) -> tuple[int, ...]:
+def output_size_of(input: Tensor, size: Any, spatial: int) -> tuple[int, ...]:
+    """The sizes that an adaptive pooling gives; None keeps the input's."""
     values = (size,) * spatial if size is None or isinstance(size, int) else tuple(size)
-    have = input._shape[-spatial:]
-    return tuple(h if v is None else int(v) for v, h in zip(values, have, strict=True))
+    if len(values) != spatial:
+        raise RuntimeError(
+            "'output_size' should contain one int" if spatial == 1 else
+            f"output_size must be {spatial}, got {len(values)} elements"
+        )  # fmt: skip
+    if spatial > 1 and input.dim() <= spatial:
+        raise ValueError(f"Input dimension should be at least {spatial + 1}, got {input.dim()}")
+    sizes = tuple(
+        h if v is None else int(v) for v, h in zip(values, input._shape[-spatial:], strict=True)
+    )
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(
+            f"elements of output_size must be greater than or equal to 0, but received {sizes}"
+        )
+    return sizes
 
 
 def _adaptive_avg(spatial: int) -> Callable:
     name = f"adaptive_avg_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any) -> Tensor:
-        batch, single = _batched(input, spatial, name)
-        size = _output_size(input, output_size, spatial)
-        return _unbatched(apply(getattr(ops, name), (batch, size)), single)
+        size = output_size_of(input, output_size, spatial)
+        batch, single = batched(input, spatial, name)
+        return unbatched(apply(getattr(ops, name), (batch, size)), single)
 
     function.__name__ = name
     return function
@@ -190,83 +261,18 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = map(_adaptive_av
 # Padding -----------------------------------------------------------------------------------
 
 
-def pad(
-    input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None
-) -> Tensor:
-    """(before, after) for the last dim first. Negative amounts cut."""
-    amounts = [int(p) for p in pad]
-    if len(amounts) % 2:
-        raise RuntimeError("Padding length must be divisible by 2")
-    if len(amounts) // 2 > input.dim():
-        raise RuntimeError(
-            "Padding length should be less than or equal to two times the input dimension but got "
-            f"padding length {len(amounts)} and input of dimension {input.dim()}"
-        )
-    pairs = {
-        input.dim() - 1 - i: (amounts[2 * i], amounts[2 * i + 1]) for i in range(len(amounts) // 2)
-    }
-    for dim, (low, high) in pairs.items():
-        cut_low, cut_high = max(-low, 0), max(-high, 0)
-        if mode == "replicate" and (cut_low or cut_high):
-            size = input._shape[dim]
-            input = input.index_select(dim, arange(-low, size + high).clamp(0, size - 1))
-            pairs[dim] = (0, 0)
-        elif cut_low or cut_high:
-            input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
-    if mode != "constant":
-        for dim, (low, high) in sorted(pairs.items(), reverse=True):
-            input = _pad_dim(input, dim, max(low, 0), max(high, 0), mode)
-        return input
-    lows = tuple(max(pairs.get(d, (0, 0))[0], 0) for d in range(input.dim()))
-    highs = tuple(max(pairs.get(d, (0, 0))[1], 0) for d in range(input.dim()))
-    if not any(lows) and not any(highs):
-        return input.clone()
-    fill = const_node(0, input._dtype) if not value else number_node(value, input._dtype)
-    args = (input, new_tensor(fill), lows, highs, (0,) * input.dim())
-    return apply(ops.pad, args, label="ConstantPadNdBackward0")
-
-
-def _pad_dim(input: Tensor, dim: int, low: int, high: int, mode: str) -> Tensor:
-    size = input._shape[dim]
-    if mode == "reflect":
-        if max(low, high) >= size:
-            raise RuntimeError(
-                "Argument #4: Padding size should be less than the corresponding input dimension, "
-                f"but got: padding ({low}, {high}) at dimension {dim} of input {list(input._shape)}"
-            )
-        before = flip(narrow(input, dim, 1, low), dim) if low else None
-        after = flip(narrow(input, dim, size - 1 - high, high), dim) if high else None
-    elif mode == "replicate":
-
-        def edge(at: int, count: int) -> Tensor:
-            shape = [count if d == dim else -1 for d in range(input.dim())]
-            return narrow(input, dim, at, 1).expand(shape)
-
-        before = edge(0, low) if low else None
-        after = edge(size - 1, high) if high else None
-    elif mode == "circular":
-        if max(low, high) > size:
-            raise RuntimeError("Padding value causes wrapping around more than once.")
-        before = narrow(input, dim, size - low, low) if low else None
-        after = narrow(input, dim, 0, high) if high else None
-    else:
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    parts = [part for part in (before, input, after) if part is not None]
-    return apply(ops.cat, (parts, dim)) if len(parts) > 1 else input
-
-
 def unfold(
     input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Tensor:
     """Windows of images as columns: (batch, channels * window, positions)."""
-    batch, single = _batched(input, 2, "unfold")
-    kh, kw = _times(kernel_size, 2)
-    (dh, dw), (ph, pw), (sh, sw) = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    batch, single = batched(input, 2, "unfold")
+    kh, kw = per_dim(kernel_size, 2)
+    (dh, dw), (ph, pw), (sh, sw) = per_dim(dilation, 2), per_dim(padding, 2), per_dim(stride, 2)
     padded = pad(batch, (pw, pw, ph, ph))
     wide = apply(ops.unfold, (apply(ops.unfold, (padded, 2, kh, sh, dh)), 3, kw, sw, dw))
     n, c, rows, columns = wide._shape[:4]
     result = reshape(wide.permute(0, 1, 4, 5, 2, 3), (n, c * kh * kw, rows * columns))
-    return _unbatched(result, single)
+    return unbatched(result, single)
 
 
 def fold(
@@ -274,8 +280,8 @@ def fold(
     stride: Any = 1,
 ) -> Tensor:  # fmt: skip
     """Columns (batch, channels * window, positions) added up where `unfold` takes them from."""
-    size, kernel = _times(output_size, 2), _times(kernel_size, 2)
-    gap, edge, step = _times(dilation, 2), _times(padding, 2), _times(stride, 2)
+    size, kernel = per_dim(output_size, 2), per_dim(kernel_size, 2)
+    gap, edge, step = per_dim(dilation, 2), per_dim(padding, 2), per_dim(stride, 2)
     parts = zip(size, kernel, gap, edge, step, strict=True)
     counts = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, k, d, p, s in parts]
     _check_fold(input, (size, kernel, gap, edge, step), counts)
@@ -285,7 +291,7 @@ def fold(
     for i in (1, 0):
         wide = apply(ops.fold_dim, (wide, 2 + i, size[i] + 2 * edge[i], step[i], gap[i]))
         wide = narrow(wide, 2 + i, edge[i], size[i])
-    return _unbatched(wide, input.dim() == 2)
+    return unbatched(wide, input.dim() == 2)
 
 
 def _check_fold(input: Tensor, settings: tuple[tuple[int, ...], ...], counts: list[int]) -> None:
@@ -317,7 +323,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     split = reshape(input, (*lead, c, h // r, r, w // r, r))
     n = len(lead)
     order = (*range(n + 1), n + 2, n + 4, n + 1, n + 3)
-    return reshape(split.permute(order), (*lead, c * r * r, h // r, w // r))
+    return apply(ops.reshape, (split.permute(order), (*lead, c * r * r, h // r, w // r)))
 
 
 __all__ = [

@@ -6,13 +6,13 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functional_act import cosine_similarity, pairwise_distance
+from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
 from rushlight.tensors.tensor import Tensor
 
 
-def _reduction(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
+def reduction_of(reduction: str, size_average: Any = None, reduce: Any = None) -> str:
     """The old size_average/reduce pair, and the check of `reduction`."""
     if size_average is not None or reduce is not None:
         if reduce is False:
@@ -23,7 +23,7 @@ def _reduction(reduction: str, size_average: Any = None, reduce: Any = None) -> 
     return reduction
 
 
-def _reduced(each: Tensor, reduction: str) -> Tensor:
+def reduced_by(each: Tensor, reduction: str) -> Tensor:
     if reduction == "none":
         return each
     return each.mean() if reduction == "mean" else each.sum()
@@ -34,7 +34,7 @@ def _pair(name: str) -> Any:
         input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
         reduction: str = "mean", weight: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        how = _reduction(reduction, size_average, reduce)
+        how = reduction_of(reduction, size_average, reduce)
         if weight is not None:
             each = apply(getattr(ops, name), (input, target, "none")) * weight
             return each if how == "none" else each.sum() / (weight.sum() if how == "mean" else 1)
@@ -52,7 +52,7 @@ def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     if beta == 0.0:
         return apply(ops.l1_loss, (input, target, how))
     if beta < 0:
@@ -68,8 +68,8 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if weight is not None:
         each = apply(ops.huber_loss, (input, target, float(delta), "none")) * weight
-        return each.sum() / weight.sum() if reduction == "mean" else _reduced(each, reduction)
-    return apply(ops.huber_loss, (input, target, float(delta), _reduction(reduction)))
+        return each.sum() / weight.sum() if reduction == "mean" else reduced_by(each, reduction)
+    return apply(ops.huber_loss, (input, target, float(delta), reduction_of(reduction)))
 
 
 def cross_entropy(
@@ -77,7 +77,7 @@ def cross_entropy(
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     _check_target(input, target, ignore_index)
     return apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
@@ -96,7 +96,7 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     _check_target(input, target, ignore_index)
     return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
 
@@ -110,7 +110,7 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     return apply(ops.binary_cross_entropy, (input, target, weight, how))
 
 
@@ -122,7 +122,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"Target size ({target.shape}) must be the same as input size ({input.shape})"
         )
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     return apply(ops.binary_cross_entropy_with_logits, (input, target, weight, pos_weight, how))
 
 
@@ -133,7 +133,7 @@ def kl_div(
     if reduction == "batchmean":
         total = apply(ops.kl_div, (input, target, log_target, "sum"))
         return total / input._shape[0] if input.dim() else total
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
     return apply(ops.kl_div, (input, target, log_target, how))
 
 
@@ -145,16 +145,24 @@ def poisson_nll_loss(
     if full:
         stirling = target * target.log() - target + 0.5 * (target * 6.283185307179586).log()
         each = each + stirling.masked_fill(target <= 1, 0)
-    return _reduced(each, _reduction(reduction, size_average, reduce))
+    return reduced_by(each, reduction_of(reduction, size_average, reduce))
+
+
+def _check_variance(input: Tensor, target: Tensor, var: Tensor) -> None:
+    """A variance for each element, for each row, or for each line of the last dimension."""
+    fits = var._shape in (input._shape, input._shape[:-1], (*input._shape[:-1], 1))
+    if not fits and var.dim():
+        raise ValueError("var is of incorrect size")
 
 
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    _check_variance(input, target, var)
     var = clamp(var, min=eps)
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
-    return _reduced(each + 0.9189385332046727 if full else each, _reduction(reduction))
+    return reduced_by(each + 0.9189385332046727 if full else each, reduction_of(reduction))
 
 
 def hinge_embedding_loss(
@@ -163,7 +171,7 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     far = clamp(margin - input, min=0.0)
     each = far.masked_fill(target == 1, 0.0) + input.masked_fill(target == -1, 0.0)
-    return _reduced(each, _reduction(reduction, size_average, reduce))
+    return reduced_by(each, reduction_of(reduction, size_average, reduce))
 
 
 def margin_ranking_loss(
@@ -171,17 +179,18 @@ def margin_ranking_loss(
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     each = clamp(-target * (input1 - input2) + margin, min=0.0)
-    return _reduced(each, _reduction(reduction, size_average, reduce))
+    return reduced_by(each, reduction_of(reduction, size_average, reduce))
 
 
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    cos = cosine_similarity(input1, input2, -1)
-    each = (1 - cos).masked_fill(target == -1, 0.0)
-    each = each + clamp(cos - margin, min=0.0).masked_fill(target == 1, 0.0)
-    return _reduced(each, _reduction(reduction, size_average, reduce))
+    sizes = [(x * x).sum(-1) + 1e-12 for x in (input1, input2)]
+    cos = (input1 * input2).sum(-1) / apply(ops.sqrt, (sizes[0] * sizes[1],))
+    each = apply(ops.where, (target == 1, 1 - cos, 0.0))
+    each = each + apply(ops.where, (target == -1, clamp(cos - margin, min=0.0), 0.0))
+    return reduced_by(each, reduction_of(reduction, size_average, reduce))
 
 
 def triplet_margin_loss(
@@ -189,12 +198,14 @@ def triplet_margin_loss(
     eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
+    if margin <= 0:
+        raise ValueError(f"margin must be greater than 0, got {margin}")
     near = pairwise_distance(anchor, positive, p, eps)
     far = pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = apply(ops.minimum, (far, pairwise_distance(positive, negative, p, eps)))
     each = clamp(near - far + margin, min=0.0)
-    return _reduced(each, _reduction(reduction, size_average, reduce))
+    return reduced_by(each, reduction_of(reduction, size_average, reduce))
 
 
 def multilabel_soft_margin_loss(
@@ -205,7 +216,7 @@ def multilabel_soft_margin_loss(
     log_no = apply(ops.log_sigmoid, (-input,))
     each = -(target * log_yes + (1 - target) * log_no)
     each = each if weight is None else each * weight
-    return _reduced(each.mean(-1), _reduction(reduction, size_average, reduce))
+    return reduced_by(each.mean(-1), reduction_of(reduction, size_average, reduce))
 
 
 __all__ = [

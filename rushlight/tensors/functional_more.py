@@ -1,4 +1,4 @@
-"""nn.functional: bags of embeddings, margin and CTC losses, alpha dropout, random pooling.
+"""nn.functional: margin and CTC losses, alpha dropout, random pooling.
 
 In: tensors. Out: values with gradients, composed of records.
 """
@@ -15,13 +15,13 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.forms import linked
-from rushlight.tensors.functional_image import _batched, _times, _unbatched
-from rushlight.tensors.functional_loss import _reduced, _reduction
+from rushlight.tensors.functional_image import batched, per_dim, unbatched
+from rushlight.tensors.functional_loss import reduced_by, reduction_of
 from rushlight.tensors.functions_reduce import amax, vector_norm
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, stack
-from rushlight.tensors.functions_view import expand, reshape, unsqueeze
+from rushlight.tensors.functions_view import reshape, unsqueeze
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.random import rand
@@ -30,83 +30,6 @@ from rushlight.tensors.tensor import Tensor
 
 def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
     return apply(ops.where, (mask, x, y))
-
-
-# Embeddings --------------------------------------------------------------------------------
-
-
-def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum of the rows of each bag."""
-    if mode not in ("sum", "mean", "max"):
-        raise ValueError("mode has to be one of sum, mean or max")
-    if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported "
-            f"for mode='sum' (got mode='{mode}'). Please open a feature request on GitHub."
-        )
-    index, bags = _bags(input, offsets, include_last_offset)
-    rows = look(index)
-    if max_norm is not None:
-        _renorm_rows(weight, rows, max_norm, norm_type)
-    count = weight._shape[0]
-    if padding_idx is not None:
-        padding_idx += count if padding_idx < 0 else 0
-    kept = np.ones(len(rows), bool) if padding_idx is None else rows != padding_idx
-    values = weight.index_select(0, index)
-    if scale_grad_by_freq:
-        often = np.bincount(rows, minlength=count)[rows].astype(weight._dtype.np)
-        scale = unsqueeze(known(1 / np.maximum(often, 1)), 1)
-        values = values.detach() * (1 - scale) + values * scale
-    total = int(bags[-1]) if len(bags) else 0
-    owner = known(np.asarray(bags[:-1], np.int64)[kept])
-    at = known(np.flatnonzero(kept))
-    values = values.index_select(0, at)
-    if per_sample_weights is not None:
-        shares = reshape(per_sample_weights, (-1,)).index_select(0, at)
-        values = values * unsqueeze(shares, 1)
-    empty = known(np.zeros((total, weight._shape[1]), weight._dtype.np))
-    where = expand(unsqueeze(owner, 1), values._shape)
-    kind = {"sum": "sum", "mean": "mean", "max": "amax"}[mode]
-    result = apply(ops.scatter_reduce, (empty, 0, where, values, kind, mode == "sum"))
-    return linked(result, weight) if not values.numel() else result
-
-
-def _bags(input: Tensor, offsets: Tensor | None, last: bool) -> tuple[Tensor, np.ndarray]:
-    """Flat rows, and for each the bag it is in; the number of bags comes last."""
-    if input.dim() == 2:
-        if offsets is not None:
-            raise ValueError(
-                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch "
-                f"of fixed length sequences. However, found offsets of type {type(offsets)}"
-            )
-        n, length = input._shape
-        return reshape(input, (-1,)), np.append(np.repeat(np.arange(n), length), n)
-    if input.dim() != 1:
-        raise ValueError(
-            f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.dim()}"
-        )
-    if offsets is None:
-        raise ValueError("offsets has to be a 1D Tensor but got None")
-    starts = look(offsets)
-    if last:
-        starts = starts[:-1]
-    which = np.searchsorted(starts, np.arange(input.numel()), side="right") - 1
-    return input, np.append(which, len(starts))
-
-
-def _renorm_rows(weight: Tensor, rows: np.ndarray, most: float, p: float) -> None:
-    """Rows that are read and longer than `most` are shortened in place."""
-    values = look(weight.detach()).copy()
-    used = np.unique(rows)
-    size = np.linalg.norm(values[used].astype(np.float64), p, axis=1)
-    factor = np.where(size > most, most / (size + 1e-7), 1.0)
-    values[used] = values[used] * factor[:, None]
-    store(weight.detach(), known(values.astype(weight._dtype.np)))
 
 
 # Losses ------------------------------------------------------------------------------------
@@ -119,7 +42,9 @@ def multi_margin_loss(
     """The mean over classes of max(0, margin - x[target] + x[i])^p, i not the target."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
-    how = _reduction(reduction, size_average, reduce)
+    how = reduction_of(reduction, size_average, reduce)
+    if weight is not None and weight.dim() != 1:
+        raise ValueError("weight must be one-dimensional")
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (-1,))
     classes = x._shape[1]
@@ -130,7 +55,7 @@ def multi_margin_loss(
         each = each * unsqueeze(weight.index_select(0, at), 1)
     each = _where(arange(classes) == unsqueeze(at, 1), 0.0, each)
     result = sum_(each, 1) / classes
-    return _reduced(reshape(result, ()) if input.dim() < 2 else result, how)
+    return reduced_by(reshape(result, ()) if input.dim() < 2 else result, how)
 
 
 def multilabel_margin_loss(
@@ -143,7 +68,12 @@ def multilabel_margin_loss(
             f"inconsistent target size: {list(target._shape)} for input of size: "
             f"{list(input._shape)}"
         )
-    how = _reduction(reduction, size_average, reduce)
+    if input.dim() > 2 or not all(input._shape[1 if input.dim() == 2 else 0 :]):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(input._shape)}"
+        )
+    how = reduction_of(reduction, size_average, reduce)
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (1, -1)) if input.dim() < 2 else target
     classes = x._shape[1]
@@ -156,7 +86,7 @@ def multilabel_margin_loss(
     each = (1 - unsqueeze(real, 2) + unsqueeze(x, 1)).clamp(min=0)
     pairs = known(valid[:, :, None] & ~hit[:, None, :])
     result = sum_(_where(pairs, each, 0.0), (1, 2)) / classes
-    return _reduced(reshape(result, ()) if input.dim() < 2 else result, how)
+    return reduced_by(reshape(result, ()) if input.dim() < 2 else result, how)
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
@@ -309,26 +239,18 @@ def _fractional(spatial: int) -> Callable:
     ) -> Any:  # fmt: skip
         if output_size is None and output_ratio is None:
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-        batch, single = _batched(input, spatial, name)
-        kernel, have = _times(kernel_size, spatial), batch._shape[2:]
+        batch, single = batched(input, spatial, name)
+        kernel, have = per_dim(kernel_size, spatial), batch._shape[2:]
         if output_size is None:
             ratios = output_ratio if isinstance(output_ratio, tuple | list) else (
                 (output_ratio,) * spatial)  # fmt: skip
             output_size = [int(n * r) for n, r in zip(have, ratios, strict=True)]
-        sizes = _times(output_size, spatial)
+        sizes = per_dim(output_size, spatial)
         n, c = batch._shape[:2]
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
         u = look(draws.detach()).astype(np.float64)
         u = np.broadcast_to(u.reshape(-1, u.shape[-2], spatial), (n, c, spatial))
-        flat: Any = 0
-        for axis in range(spatial):
-            # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
-            own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
-            starts = _starts(own, have[axis], sizes[axis], kernel[axis])
-            places = starts[..., :, None] + np.arange(kernel[axis])
-            shape = [n, c, *(1,) * (2 * spatial)]
-            shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
-            flat = flat * have[axis] + places.reshape(shape)
+        flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
         places = flat.reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, -1))
@@ -336,15 +258,32 @@ def _fractional(spatial: int) -> Callable:
         wide = reshape(apply(ops.gather, (lines, 2, at)), (n, c, math.prod(sizes), taps))
         best = apply(ops.argmax, (wide.detach(), 3, True))
         values = reshape(apply(ops.gather, (wide, 3, best)), (n, c, *sizes))
-        values = _unbatched(values, single)
+        values = unbatched(values, single)
         if not return_indices:
             return values
         where = apply(ops.gather, (reshape(at, wide._shape), 3, best))
-        return values, _unbatched(reshape(where, (n, c, *sizes)), single)
+        return values, unbatched(reshape(where, (n, c, *sizes)), single)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Max pooling over windows whose places are drawn."
     return function
+
+
+def _window_places(
+    u: np.ndarray, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
+) -> np.ndarray:
+    """Flat places of all windows: (N, C, *sizes, *kernel)."""
+    n, c, spatial = u.shape
+    flat = np.zeros((), np.int64)
+    for axis in range(spatial):
+        # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
+        own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
+        starts = _starts(own, have[axis], sizes[axis], kernel[axis])
+        places = starts[..., :, None] + np.arange(kernel[axis])
+        shape = [n, c, *(1,) * (2 * spatial)]
+        shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
+        flat = flat * have[axis] + places.reshape(shape)
+    return flat
 
 
 def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:
@@ -373,7 +312,7 @@ def _fractional_with(pool: Callable, spatial: int) -> Callable:
 fractional_max_pool2d_with_indices = _fractional_with(fractional_max_pool2d, 2)
 fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
 __all__ = [
-    "alpha_dropout", "ctc_loss", "embedding_bag", "feature_alpha_dropout",
+    "alpha_dropout", "ctc_loss", "feature_alpha_dropout",
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
     "fractional_max_pool3d_with_indices", "multi_margin_loss",
     "multilabel_margin_loss", "pdist",

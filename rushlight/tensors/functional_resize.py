@@ -6,19 +6,23 @@ One dimension is resized after the other, each composed of gathers, so gradients
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functional_image import (
-    _times,
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
+    per_dim,
 )
-from rushlight.tensors.functions_view import reshape
+from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_view import movedim, reshape
 from rushlight.tensors.tensor import Tensor
 
 LINEAR = ("linear", "bilinear", "trilinear")
@@ -34,14 +38,19 @@ def interpolate(
     spatial = input.dim() - 2
     if mode not in MODES:
         raise NotImplementedError(f"interpolate: mode={mode!r} is not supported")
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not supported, only False")
+    if antialias and (mode not in ("bilinear", "bicubic") or spatial != 2):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D "
+            "tensor as input"
+        )
     sizes, scales = _wanted(input, size, scale_factor, bool(recompute_scale_factor))
     if mode == "area":
         pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
         return pool(input, sizes)
     if mode == "bicubic" and spatial != 2:
         raise NotImplementedError(f"Got {spatial + 2}D input, but bicubic mode needs 4D input")
+    if antialias:
+        return resize_smoothly(input, sizes, scales, mode, bool(align_corners))
     resize = _cubic if mode == "bicubic" else _linear if mode in LINEAR else _nearest
     setting = mode == "nearest-exact" if resize is _nearest else bool(align_corners)
     for axis in range(spatial):
@@ -69,7 +78,7 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tup
         raise ValueError("only one of size or scale_factor should be defined" if size is not None
                          else "either size or scale_factor should be defined")  # fmt: skip
     if size is not None:
-        return _times(size, spatial), (None,) * spatial
+        return per_dim(size, spatial), (None,) * spatial
     scales = scale_factor if isinstance(scale_factor, list | tuple) else (scale_factor,) * spatial
     sizes = tuple(int(math.floor(n * s)) for n, s in zip(input._shape[2:], scales, strict=True))
     return sizes, (None,) * spatial if recompute else tuple(scales)
@@ -105,6 +114,50 @@ def _linear(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Te
     part = _along(input, dim, place - low)
     below, above = input.index_select(dim, low), input.index_select(dim, high)
     return below * (1 - part) + above * part
+
+
+def resize_smoothly(
+    input: Tensor, sizes: Sequence[int], scales: Sequence[Any], mode: str, corners: bool
+) -> Tensor:
+    """Each dimension by a matrix: antialias=True."""
+    for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
+        shares = smooth_weights(input._shape[axis + 2], size, scale, mode, corners)
+        weights = known(shares.astype(input._dtype.np))
+        moved = movedim(input, axis + 2, -1)
+        input = movedim(apply(ops.linear, (moved, weights, None)), -1, axis + 2)
+    return input
+
+
+def smooth_weights(
+    have: int, size: int, scale: float | None, mode: str, corners: bool
+) -> np.ndarray:
+    """[size, have]: the share of each old element in each new one. When it shrinks, the filter is
+    as wide as the old elements that a new one stands for."""
+    if corners:
+        ratio = (have - 1) / (size - 1) if size > 1 else 0.0
+    else:
+        ratio = 1.0 / scale if scale else have / size
+    wide = max(ratio, 1.0)
+    reach = (1 if mode == "bilinear" else 2) * wide
+    center = ratio * (np.arange(size) + 0.5)
+    first = np.maximum((center - reach + 0.5).astype(int), 0)
+    stop = np.minimum((center + reach + 0.5).astype(int), have)
+    old = np.arange(have)
+    distance = np.abs((old + 0.5 - center[:, None]) / wide)
+    share = _tent(distance) if mode == "bilinear" else _keys(distance)
+    share = np.where((old >= first[:, None]) & (old < stop[:, None]), share, 0.0)
+    return share / share.sum(1, keepdims=True)
+
+
+def _tent(x: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - x, 0)
+
+
+def _keys(x: np.ndarray) -> np.ndarray:
+    """Keys' cubic with a = -0.5."""
+    near = (1.5 * x - 2.5) * x * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x < 1, near, np.where(x < 2, far, 0.0))
 
 
 def cubic_weights(part: Tensor) -> list[Tensor]:

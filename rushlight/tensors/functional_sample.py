@@ -16,12 +16,13 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, linspace, zeros
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import (
-    _batched,
-    _times,
-    _unbatched,
+    batched,
     max_pool1d,
     max_pool2d,
     max_pool3d,
+    output_size_of,
+    per_dim,
+    unbatched,
 )
 from rushlight.tensors.functional_resize import cubic_weights
 from rushlight.tensors.functions_linalg import matmul
@@ -198,16 +199,16 @@ def _max_unpool(spatial: int) -> Callable:
         input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
         output_size: Any = None,
     ) -> Tensor:  # fmt: skip
-        batch, single = _batched(input, spatial, name)
+        batch, single = batched(input, spatial, name)
         at = unsqueeze(indices, 0) if single else indices
         if at._shape != batch._shape:
             raise RuntimeError(
                 f"{name}: input and indices must have one shape, got {list(input._shape)} and "
                 f"{list(indices._shape)}"
             )
-        kernel = _times(kernel_size, spatial)
-        step = _times(stride, spatial) if stride else kernel
-        edges = _times(padding, spatial)
+        kernel = per_dim(kernel_size, spatial)
+        step = per_dim(stride, spatial) if stride else kernel
+        edges = per_dim(padding, spatial)
         if output_size is None:
             space = [(n - 1) * s - 2 * p + k for n, s, p, k in
                      zip(batch._shape[2:], step, edges, kernel, strict=True)]  # fmt: skip
@@ -216,7 +217,7 @@ def _max_unpool(spatial: int) -> Callable:
         n, c = batch._shape[:2]
         lines = zeros(n, c, math.prod(space), dtype=input._dtype)
         args = (lines, 2, reshape(at, (n, c, -1)), reshape(batch, (n, c, -1)))
-        return _unbatched(reshape(apply(ops.scatter, args), (n, c, *space)), single)
+        return unbatched(reshape(apply(ops.scatter, args), (n, c, *space)), single)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Put values back where max_pool{spatial}d took them from; 0 elsewhere."
@@ -246,15 +247,14 @@ def _adaptive_max(spatial: int) -> Callable:
     name = f"adaptive_max_pool{spatial}d"
 
     def function(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        batch, single = _batched(input, spatial, name)
-        given = (output_size,) * spatial if isinstance(output_size, int) else tuple(output_size)
+        sizes = output_size_of(input, output_size, spatial)
+        batch, single = batched(input, spatial, name)
         have = batch._shape[2:]
-        sizes = [h if v is None else int(v) for v, h in zip(given, have, strict=True)]
         values, at = batch, None
         for axis, (size, n) in enumerate(zip(sizes, have, strict=True)):
             values, at = _adaptive_axis(values, at, axis + 2, size, n)
-        values = _unbatched(values, single)
-        return (values, _unbatched(at, single)) if return_indices else values
+        values = unbatched(values, single)
+        return (values, unbatched(at, single)) if return_indices else values
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "The largest element of each of output_size even parts."

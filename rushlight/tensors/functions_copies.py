@@ -18,8 +18,9 @@ from rushlight.tensors.convert import clone, copy_, fill_, resize_, zero_
 from rushlight.tensors.creation import empty, full
 from rushlight.tensors.forms import linked
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functional_image import pad
-from rushlight.tensors.functions_shape import as_strided, cat, diag_embed, stack
+from rushlight.tensors.functional_pad import pad
+from rushlight.tensors.functions_diagonal import diag_embed
+from rushlight.tensors.functions_shape import as_strided, cat, stack
 from rushlight.tensors.functions_slices import chunk, split, split_with_sizes, tensor_split
 from rushlight.tensors.functions_view import alias, permute, reshape
 from rushlight.tensors.inplace import write_out
@@ -93,6 +94,7 @@ unsafe_split, unsafe_split_with_sizes, unsafe_chunk = split, split_with_sizes, c
 
 def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Any = None) -> Tensor:
     """Each tensor padded, cut into num_chunks along dim and flattened; the chunks side by side."""
+    _check_chunk_cat(tensors, dim, num_chunks)
     if dim < 0:
         dim += tensors[0].dim()
     parts = []
@@ -104,6 +106,19 @@ def chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int, *, out: Any 
         parts.append(reshape(wide, (*tensor._shape[:dim], num_chunks, -1)))
     result = cat(parts, dim + 1)
     return result if out is None else write_out(out, result)
+
+
+def _check_chunk_cat(tensors: Sequence[Tensor], dim: int, num_chunks: int) -> None:
+    ndims = {tensor.dim() for tensor in tensors}
+    for wrong, text in (
+        (not tensors, "a non-empty input tensor list"),
+        (num_chunks < 1, "positive num_chunks"),
+        (dim < 0 and len(ndims) > 1, "non-negative dim when input tensors have different ndims"),
+        (any(dim >= n for n in ndims), "dim < ndim for all input tensors"),
+        (any(not tensor.numel() for tensor in tensors), "non-empty tensor"),
+    ):
+        if wrong:
+            raise RuntimeError(f"_chunk_cat expects {text}")
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:

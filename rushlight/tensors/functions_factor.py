@@ -1,7 +1,6 @@
 """torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
 PyTorch's signatures, named results, and gradients by composition of records.
 
-Known imperfection: `ldl_factor` and complex eigenvalues (`eig`) are not there.
 """
 
 from __future__ import annotations
@@ -13,21 +12,24 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.autograd.mode import STATE
 from rushlight.base.dtypes import int32
+from rushlight.base.errors import LinAlgError
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
+from rushlight.tensors.functions_complex import adjoint as conj_transpose
+from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_select import known
-from rushlight.tensors.functions_shape import cat, tril, triu
-from rushlight.tensors.functions_slices import diagonal, narrow
+from rushlight.tensors.functions_shape import cat
+from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
-    _need_matrix,
-    _need_square,
-    _no_info,
-    _write,
     cholesky_solve,
+    need_matrix,
+    need_square,
+    write_results,
 )
 from rushlight.tensors.functions_view import expand, matrix_transpose
 from rushlight.tensors.interop import look
@@ -35,6 +37,7 @@ from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Eig = result_class("linalg_eig", ("eigenvalues", "eigenvectors"))
 Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
 Svd = result_class("linalg_svd", ("U", "S", "Vh"))
 OldSvd = result_class("svd", ("U", "S", "V"))
@@ -45,6 +48,8 @@ LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
 LuUnpack = result_class("lu_unpack", ("P", "L", "U"))
 CholeskyEx = result_class("linalg_cholesky_ex", ("L", "info"))
 Lstsq = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values"))
+LdlFactor = result_class("linalg_ldl_factor", ("LD", "pivots"))
+LdlFactorEx = result_class("linalg_ldl_factor_ex", ("LD", "pivots", "info"))
 Geqrf = result_class("geqrf", ("a", "tau"))
 
 
@@ -52,9 +57,9 @@ Geqrf = result_class("geqrf", ("a", "tau"))
 
 
 def cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower L with L L^T = input (or its transpose)."""
+    """The lower L with L L^H = input (or its adjoint)."""
     low = apply(ops.cholesky, (input,))
-    return _finish(matrix_transpose(low) if upper else low, out)
+    return finish(conj_transpose(low) if upper else low, out)
 
 
 def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -65,15 +70,51 @@ def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = Non
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
-    """cholesky, and 0 for each matrix that is positive."""
-    return _write(CholeskyEx((cholesky(input, upper=upper), _no_info(input))), out)
+    """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
+    low = apply(ops.cholesky, (input, bool(check_errors)))
+    info = apply(ops.cholesky_info, (input.detach(),))
+    return write_results(CholeskyEx((matrix_transpose(low) if upper else low, info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """The inverse of A, from its Cholesky factor."""
-    _need_square("cholesky_inverse", L)
+    need_square("cholesky_inverse", L)
     one = expand(eye(L._shape[-1], dtype=L._dtype), L._shape)
     return cholesky_solve(one, L, upper, out=out)
+
+
+# LDL ---------------------------------------------------------------------------------------
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:  # noqa: N803
+    """L and D in one matrix, and the pivots of Bunch and Kaufman. The lower triangle counts."""
+    need_square("ldl_factor", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots"))
+    return write_results(LdlFactor(parts), out)
+
+
+def ldl_factor_ex(
+    A: Tensor,
+    *,
+    hermitian: bool = False,
+    check_errors: bool = False,
+    out: Any = None,  # noqa: N803
+) -> Any:
+    """ldl_factor, and the first zero on the diagonal of D (0: none)."""
+    need_square("ldl_factor_ex", A)
+    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots", "info"))
+    if check_errors and look(parts[2]).any():
+        raise LinAlgError(f"linalg.ldl_factor_ex: D of matrix {np.argmax(look(parts[2]))} has a 0")
+    return write_results(LdlFactorEx(parts), out)
+
+
+def ldl_solve(
+    LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,  # noqa: N803
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """X with A X = B, from ldl_factor of A."""
+    need_square("ldl_solve", LD)
+    return finish(apply(ops.ldl_solve, (LD.detach(), pivots, B.detach())), out)
 
 
 # LU ----------------------------------------------------------------------------------------
@@ -81,15 +122,15 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
 
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
     """P, L, U with P L U = A."""
-    _need_matrix("lu", A)
+    need_matrix("lu", A)
     low, up = (apply(ops.lu, (A, part, bool(pivot))) for part in ("l", "u"))
     p = apply(ops.lu, (A.detach(), "p", True)) if pivot else empty(0, dtype=A._dtype)
-    return _write(Lu((p, low, up)), out)
+    return write_results(Lu((p, low, up)), out)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
     """L and U in one matrix, and the row changes counted from 1."""
-    _need_matrix("lu_factor", A)
+    need_matrix("lu_factor", A)
     low, up = (apply(ops.lu, (A, part, bool(pivot))) for part in ("l", "u"))
     m, n = A._shape[-2:]
     low = tril(low, -1)
@@ -97,7 +138,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa
         up = cat([up, zeros(*A._shape[:-2], m - n, n, dtype=A._dtype)], -2)
     elif n > m:
         low = cat([low, zeros(*A._shape[:-2], m, n - m, dtype=A._dtype)], -1)
-    return _write(LuFactor((low + up, apply(ops.lu, (A.detach(), "pivots", bool(pivot))))), out)
+    return write_results(
+        LuFactor((low + up, apply(ops.lu, (A.detach(), "pivots", bool(pivot))))), out
+    )
 
 
 def lu_factor_ex(
@@ -109,17 +152,16 @@ def lu_factor_ex(
 ) -> Any:
     """lu_factor, and the first zero pivot of each matrix (0: none)."""
     packed, pivots = lu_factor(A, pivot=pivot)
-    zero = look(diagonal(packed.detach(), 0, -2, -1)) == 0
-    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else np.zeros(
-        zero.shape[:-1]
-    )  # fmt: skip
-    return _write(LuFactorEx((packed, pivots, known(np.asarray(info, np.int32)))), out)
+    info = apply(ops.lu, (A.detach(), "info", bool(pivot)))
+    if check_errors and look(info).any():
+        raise LinAlgError("torch.linalg.lu_factor_ex: U has a 0 on its diagonal")
+    return write_results(LuFactorEx((packed, pivots, info)), out)
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: N803
     """torch.lu: LU, pivots and on request infos."""
     found = lu_factor_ex(A, pivot=pivot)
-    return _write(found if get_infos else LuFactor(found[:2]), out)
+    return write_results(found if get_infos else LuFactor(found[:2]), out)
 
 
 def lu_unpack(
@@ -140,25 +182,25 @@ def lu_unpack(
         up = triu(narrow(LU_data, -2, 0, k))
     if unpack_pivots:
         p = known(permutation(look(LU_pivots), m).astype(LU_data._dtype.np))
-    return _write(LuUnpack((p, low, up)), out)
+    return write_results(LuUnpack((p, low, up)), out)
 
 
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,  # noqa: N803
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """X with A X = B (X A = B, A^T X = B), from lu_factor of A."""
+    """X with A X = B (X A = B, A^H X = B), from lu_factor of A."""
     if not left:
-        turned = lu_solve(LU, pivots, matrix_transpose(B), adjoint=not adjoint)
-        return _finish(matrix_transpose(turned), out)
+        turned = lu_solve(LU, pivots, conj_transpose(B), adjoint=not adjoint)
+        return finish(conj_transpose(turned), out)
     p = known(permutation(look(pivots), LU._shape[-1]).astype(LU._dtype.np))
     if adjoint:
-        half = apply(ops.solve_triangular, (matrix_transpose(LU), B, False, False))
-        half = apply(ops.solve_triangular, (matrix_transpose(LU), half, True, True))
-        return _finish(matmul(p, half), out)
+        half = apply(ops.solve_triangular, (conj_transpose(LU), B, False, False))
+        half = apply(ops.solve_triangular, (conj_transpose(LU), half, True, True))
+        return finish(matmul(p, half), out)
     half = matmul(matrix_transpose(p), B)
     half = apply(ops.solve_triangular, (LU, half, False, True))
-    return _finish(apply(ops.solve_triangular, (LU, half, True, False)), out)
+    return finish(apply(ops.solve_triangular, (LU, half, True, False)), out)
 
 
 def old_lu_solve(
@@ -177,7 +219,7 @@ def old_lu_solve(
 
 def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N803
     """Orthonormal Q and upper triangular R with Q R = A."""
-    _need_matrix("qr", A)
+    need_matrix("qr", A)
     if mode not in ("reduced", "complete", "r"):
         raise RuntimeError(
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), "
@@ -186,18 +228,18 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
     m, n = A._shape[-2:]
     if mode == "r":
         r = apply(ops.qr, (A.detach(), "r"))
-        return _write(Qr((empty(0, dtype=A._dtype), r)), out)
+        return write_results(Qr((empty(0, dtype=A._dtype), r)), out)
     if mode == "complete" and m > n:
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' "
                                "and nrows > ncols")  # fmt: skip
         q, r = np.linalg.qr(look(A), "complete")
-        return _write(Qr((known(q), known(r))), out)
+        return write_results(Qr((known(q), known(r))), out)
     square = narrow(A, -1, 0, m) if n > m else A
     q, r = (apply(ops.qr, (square, part)) for part in ("q", "r"))
     if n > m:  # the other columns follow from Q
-        r = cat([r, matmul(matrix_transpose(q), narrow(A, -1, m, n - m))], -1)
-    return _write(Qr((q, r)), out)
+        r = cat([r, matmul(conj_transpose(q), narrow(A, -1, m, n - m))], -1)
+    return write_results(Qr((q, r)), out)
 
 
 def old_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -213,26 +255,44 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     found = [np.linalg.qr(x, "raw") for x in flat]
     packed = np.array([h.T for h, _ in found], values.dtype).reshape(values.shape)
     tau = np.array([s for _, s in found], values.dtype).reshape((*lead, min(m, n)))
-    return _write(Geqrf((known(packed), known(tau))), out)
+    return write_results(Geqrf((known(packed), known(tau))), out)
 
 
-def _triangle_of(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
+def _is_upper(UPLO: str) -> bool:  # noqa: N803
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return A if UPLO.upper() == "L" else matrix_transpose(A)
+    return UPLO.upper() == "U"
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
-    """Eigenvalues (rising) and eigenvectors of symmetric matrices."""
-    _need_square("eigh", A)
-    x = _triangle_of(A, UPLO)
-    return _write(Eigh((apply(ops.eigh, (x, "values")), apply(ops.eigh, (x, "vectors")))), out)
+    """Eigenvalues (rising) and eigenvectors of Hermitian matrices."""
+    need_square("eigh", A)
+    upper = _is_upper(UPLO)
+    values = apply(ops.eigh, (A, _values_for(A, "values"), upper))
+    return write_results(Eigh((values, apply(ops.eigh, (A, "vectors", upper)))), out)
+
+
+def _values_for(x: Tensor, plain: str) -> str:
+    """With vectors and a gradient: the values that none repeats (see ops/linalg.py)."""
+    return "apart" if STATE.grad and x.requires_grad else plain
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """Eigenvalues of symmetric matrices."""
-    _need_square("eigvalsh", A)
-    return _finish(apply(ops.eigh, (_triangle_of(A, UPLO), "values")), out)
+    """Eigenvalues of Hermitian matrices."""
+    need_square("eigvalsh", A)
+    return finish(apply(ops.eigh, (A, "values", _is_upper(UPLO))), out)
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
+    """Eigenvalues and eigenvectors (columns of norm 1) of square matrices: complex numbers."""
+    need_square("eig", A)
+    return write_results(Eig((apply(ops.eig, (A, "values")), apply(ops.eig, (A, "vectors")))), out)
+
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
+    """Eigenvalues of square matrices: complex numbers."""
+    need_square("eigvals", A)
+    return finish(apply(ops.eig, (A, "values")), out)
 
 
 def svd(
@@ -243,8 +303,8 @@ def svd(
     out: Any = None,  # noqa: N803
 ) -> Any:
     """U, S, Vh with U diag(S) Vh = A. Gradients reach the first min(m, n) vectors only."""
-    _need_matrix("svd", A)
-    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", "s", "vh"))
+    need_matrix("svd", A)
+    u, s, vh = (apply(ops.svd, (A, part)) for part in ("u", _values_for(A, "s"), "vh"))
     m, n = A._shape[-2:]
     if full_matrices and m != n:
         k = min(m, n)
@@ -253,28 +313,29 @@ def svd(
             u = cat([u, known(whole_u[..., k:])], -1)
         else:
             vh = cat([vh, known(whole_vh[..., k:, :])], -2)
-    return _write(Svd((u, s, vh)), out)
+    return write_results(Svd((u, s, vh)), out)
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """torch.svd: gives V, not its transpose."""
+    """torch.svd: gives V, not its adjoint."""
     if not compute_uv:
         m, n = input._shape[-2:]
         lead = input._shape[:-2]
         return OldSvd((zeros(*lead, m, m, dtype=input._dtype), svdvals(input),
                        zeros(*lead, n, n, dtype=input._dtype)))  # fmt: skip
     u, s, vh = svd(input, not some)
-    return _write(OldSvd((u, s, matrix_transpose(vh))), out)
+    return write_results(OldSvd((u, s, conj_transpose(vh))), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """Singular values, falling."""
-    _need_matrix("svdvals", A)
-    return _finish(apply(ops.svd, (A, "s")), out)
+    need_matrix("svdvals", A)
+    return finish(apply(ops.svd, (A, "s")), out)
 
 
 LINALG: dict[str, Callable] = by_name(
-    cholesky, cholesky_ex, lu, lu_factor, lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+    cholesky, cholesky_ex, ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor,
+    lu_factor_ex, lu_solve, qr, eig, eigvals, eigh, eigvalsh, svd, svdvals,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {
     **by_name(cholesky_inverse, geqrf),

@@ -56,6 +56,9 @@ def gradient(
         raise RuntimeError("torch.gradient only supports edge_order=1 and edge_order=2.")
     dims = list(range(input.dim())) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     dims = [wrap_dim(d, input.dim()) for d in dims]
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
     spacing = 1 if spacing is None else spacing
     spaces = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(spaces) != len(dims):

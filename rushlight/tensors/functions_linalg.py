@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
+from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
-from rushlight.tensors.forms import linked
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.forms import in_place_form, linked
+from rushlight.tensors.functions_complex import conj
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -31,7 +33,7 @@ def _same_dtype(a: Tensor, b: Tensor) -> None:
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     if input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]:
         _same_dtype(input, other)  # PyTorch looks at the shapes first
-    return _finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
@@ -86,7 +88,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-vdot = dot
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The dot product of two vectors, the first conjugated."""
+    return finish(dot(conj(input), other), out)
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -99,7 +103,15 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
 
 
+def _factor(value: Any, base: Tensor) -> Any:
+    """alpha and beta are numbers of the tensor's dtype."""
+    if base._dtype.kind == "float" or isinstance(value, Tensor):
+        return value
+    return bool(value) if base._dtype.kind == "bool" else int(value)
+
+
 def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) -> Tensor:
+    alpha, beta = _factor(alpha, base), _factor(beta, base)
     if alpha != 1:
         product = apply(ops.mul, (product, alpha))
     if beta == 0:
@@ -171,13 +183,21 @@ def trace(input: Tensor) -> Tensor:
     return diagonal(input).sum()
 
 
-def cross(input: Tensor, other: Tensor, dim: int = -1) -> Tensor:
+def cross(input: Tensor, other: Tensor, dim: int = -1, *, out: Tensor | None = None) -> Tensor:
     """linalg.cross: vectors of three elements along dim."""
+    if input.dim() != other.dim():
+        raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
+    sizes = [x._shape[wrap_dim(dim, x.dim())] if x.dim() else 1 for x in (input, other)]
+    if sizes != [3, 3]:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and "
+            f"{sizes[1]}"
+        )
     a = [input.select(dim, i) for i in range(3)]
     b = [other.select(dim, i) for i in range(3)]
     parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]
     at = dim if dim >= 0 else dim + max(input.dim(), other.dim())
-    return apply(ops.cat, ([unsqueeze(p, at) for p in parts], at))
+    return finish(apply(ops.cat, ([unsqueeze(p, at) for p in parts], at)), out)
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
@@ -327,8 +347,8 @@ def inverse(input: Tensor) -> Tensor:
     return apply(ops.inverse, (input,))
 
 
-def det(input: Tensor) -> Tensor:
-    return apply(ops.det, (input,))
+def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    return finish(apply(ops.det, (input,)), out)
 
 
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
@@ -344,24 +364,23 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         )
     if n == 0:
         one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
-        return _finish(linked(one.clone(), input), out)
+        return finish(linked(one.clone(), input), out)
     base, result = inverse(input) if n < 0 else input, None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":
             result = base if result is None else matmul(result, base)
         base = matmul(base, base)
     assert result is not None
-    return _finish(result if result is not input else input.clone(), out)
+    return finish(result if result is not input else input.clone(), out)
 
 
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, inverse, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power, vdot, cross,
     ),
-    "vdot": dot,
+    "ger": outer,
 }  # fmt: skip
-FUNCTIONS.update(ger=outer, cross=cross)
 
 
 def _operator(self: Tensor, other: Any) -> Any:
@@ -377,14 +396,5 @@ LINALG: dict[str, Callable] = {
     "matrix_power": matrix_power, "diagonal": diagonal,
 }  # fmt: skip
 
-
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
-    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+    METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

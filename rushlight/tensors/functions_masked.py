@@ -7,7 +7,6 @@ where a slice has no element. A masked element gets no gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
 from rushlight.tensors.apply import apply
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_view import expand, reshape
-from rushlight.tensors.tables import by_name
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tensor import Tensor
 
 
@@ -60,7 +60,7 @@ def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
 def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
          dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The product of what the mask keeps."""
-    x = reduce._cast(_filled(input, mask, 1), dtype)
+    x = reduce.cast_to(_filled(input, mask, 1), dtype)
     dims = range(x.dim()) if _all_dims(dim) is None else [dim] if isinstance(dim, int) else dim
     if not x.dim():
         return reduce.prod(x)
@@ -72,21 +72,21 @@ def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
 def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
          dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The largest of what the mask keeps."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     return reduce.amax(_filled(x, mask, _extremes(x._dtype)[0]), dim, bool(keepdim))
 
 
 def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
          dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The smallest of what the mask keeps."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     return reduce.amin(_filled(x, mask, _extremes(x._dtype)[1]), dim, bool(keepdim))
 
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False,
            dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the largest of what the mask keeps is."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     at = reduce.argmax(_filled(x, mask, _extremes(x._dtype)[0]), dim, bool(keepdim))
     return at.to(x._dtype)  # PyTorch's dtype
 
@@ -94,7 +94,7 @@ def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = Fals
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False,
            dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """Where the smallest of what the mask keeps is."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     at = reduce.argmin(_filled(x, mask, _extremes(x._dtype)[1]), dim, bool(keepdim))
     return at.to(x._dtype)  # PyTorch's dtype
 
@@ -120,7 +120,7 @@ def _count(input: Tensor, dim: Any, keepdim: Any, mask: Tensor | None) -> Tensor
 def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
          dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The mean of what the mask keeps."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     if x._dtype.kind == "bool":
         raise TypeError("masked.mean: the input must not be bool; give dtype=")
     total = sum(x, dim, keepdim=keepdim, mask=mask)
@@ -129,12 +129,12 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
 
 def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any, mask: Any,
             root: bool) -> Tensor:  # fmt: skip
-    x = reduce._cast(input, dtype)
-    if x._dtype.kind != "float":
+    x = reduce.cast_to(input, dtype)
+    if not x._dtype.is_inexact:
         x = x.float()
     count = _count(x, dim, True, mask)
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
-    total = sum(off * off, dim, keepdim=keepdim, mask=mask)
+    total = sum(off * conj(off), dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)
@@ -162,8 +162,10 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: D
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log of the sum of exponentials of what the mask keeps."""
     dims = tuple(range(input.dim())) if _all_dims(dim) is None else dim
-    x = _filled(reduce._cast(input, dtype), mask, -math.inf)
-    return reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    wide = input if input._dtype.kind == "float" else input.to(Defaults.dtype)
+    x = _filled(reduce.cast_to(wide, dtype), mask, -math.inf)
+    result = reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
+    return reduce.cast_to(result, dtype or input._dtype)
 
 
 def logaddexp(
@@ -175,15 +177,15 @@ def logaddexp(
     other_mask: Tensor | None = None,
 ) -> Tensor:
     """logaddexp, where what a mask hides counts as nothing."""
-    a = _filled(reduce._cast(input, dtype), input_mask, -math.inf)
-    b = _filled(reduce._cast(other, dtype), other_mask, -math.inf)
+    a = _filled(reduce.cast_to(input, dtype), input_mask, -math.inf)
+    b = _filled(reduce.cast_to(other, dtype), other_mask, -math.inf)
     return apply(ops.logaddexp, (a, b))
 
 
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: DType | None = None,
            mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The lower median of what the mask keeps; NaN where it keeps nothing."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     if x._dtype.kind != "float":
         x = x.float()
     return nanmedian_values(_filled(x, mask, math.nan), dim, keepdim)
@@ -206,37 +208,31 @@ def norm(input: Tensor, ord: float = 2.0, dim: Any = None, *, keepdim: bool | No
          dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The vector norm of what the mask keeps."""
     fill = math.inf if ord == -math.inf or ord < 0 else 0
-    x = _filled(reduce._cast(input, dtype), mask, fill)
+    x = _filled(reduce.cast_to(input, dtype), mask, fill)
     return reduce.vector_norm(x, ord, _all_dims(dim), bool(keepdim))
 
 
 def softmax(input: Tensor, dim: int, *, dtype: DType | None = None,
             mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """softmax over what the mask keeps; NaN where it keeps nothing."""
-    return act.softmax(_filled(reduce._cast(input, dtype), mask, -math.inf), dim)
+    return act.softmax(_filled(reduce.cast_to(input, dtype), mask, -math.inf), dim)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: DType | None = None,
                 mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log_softmax over what the mask keeps."""
-    return act.log_softmax(_filled(reduce._cast(input, dtype), mask, -math.inf), dim)
+    return act.log_softmax(_filled(reduce.cast_to(input, dtype), mask, -math.inf), dim)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: DType | None = None,
             mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """softmin over what the mask keeps."""
-    return act.softmin(_filled(reduce._cast(input, dtype), mask, math.inf), dim)
+    return act.softmin(_filled(reduce.cast_to(input, dtype), mask, math.inf), dim)
 
 
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12,
               dtype: DType | None = None, mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """The input over the norm of what the mask keeps; 0 where it hides."""
-    x = reduce._cast(input, dtype)
+    x = reduce.cast_to(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask).clamp(min=eps)
     return _filled(x, mask, 0) / size
-
-
-MASKED: dict[str, Callable] = by_name(
-    sum, prod, amax, amin, argmax, argmin, cumsum, cumprod, mean, var, std, logsumexp, logaddexp,
-    median, norm, softmax, log_softmax, softmin, normalize,
-)  # fmt: skip

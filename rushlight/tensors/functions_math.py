@@ -7,21 +7,23 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_
+from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
 from rushlight.tensors import apply as rules
-from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.apply import apply
+from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.numbers import CATEGORY, result_type
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
-def _finish(result: Tensor, out: Tensor | None) -> Tensor:
+def finish(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else write_out(out, result)
 
 
-ACCEPTED = (Tensor, int, float)
+ACCEPTED = (Tensor, int, float, complex)
 
 
 def _tensor(value: Any) -> Tensor:
@@ -34,7 +36,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
             f"add(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return _finish(apply(ops.add, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.add, (or_tensor(input, other), other)), out)
 
 
 def check_subtract(a: Any, b: Any) -> None:
@@ -59,34 +61,42 @@ def check_power(base: Any, exponent: Any) -> None:
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     check_subtract(input, other)
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return _finish(apply(ops.sub, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.sub, (or_tensor(input, other), other)), out)
 
 
-def _or_tensor(value: Any, other: Any) -> Any:
+def or_tensor(value: Any, other: Any) -> Any:
     """At least one operand must be a Tensor."""
     return value if isinstance(value, Tensor) or isinstance(other, Tensor) else tensor_of(value)
 
 
 def mul(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
-    return _finish(apply(ops.mul, (_or_tensor(input, other), other)), out)
+    return finish(apply(ops.mul, (or_tensor(input, other), other)), out)
 
 
 def div(
     input: Any, other: Any, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
-    input = _or_tensor(input, other)
+    input = or_tensor(input, other)
     if rounding_mode is None:
         result = apply(ops.div, (input, other))
     elif rounding_mode == "floor":
-        result = apply(ops.floor_divide, (input, other))
+        result = _flat(apply(ops.floor_divide, (input, other)), input, other)
     elif rounding_mode == "trunc":
-        result = _trunc_divide(input, other)
+        result = _flat(_trunc_divide(input, other), input, other)
     else:
         raise RuntimeError(
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
             f"'{rounding_mode}'"
         )
-    return _finish(result, out)
+    return finish(result, out)
+
+
+def _flat(result: Tensor, *sources: Any) -> Tensor:
+    """A step: its gradient is 0 to each source."""
+    if result._dtype.kind == "float" and not result.requires_grad:
+        for source in sources:
+            result = linked(result, source) if isinstance(source, Tensor) else result
+    return result
 
 
 def _trunc_divide(input: Any, other: Any) -> Tensor:
@@ -97,6 +107,12 @@ def _trunc_divide(input: Any, other: Any) -> Tensor:
     return apply(ops.floor_divide, (apply(ops.sub, (input, rest)), other))
 
 
+def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The square; of truth values a whole number."""
+    x = input if input._dtype is not bool_ else input.to(int64)
+    return finish(apply(ops.square, (x,)), out)
+
+
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     scaled = input if alpha == 1 else apply(ops.mul, (input, alpha))
     return apply(ops.sub, (other, scaled))
@@ -105,18 +121,24 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if isinstance(input, Tensor):
         check_power(input, exponent)
-    return _finish(apply(ops.pow_, (_or_tensor(input, exponent), exponent)), out)
+    return finish(apply(ops.pow_, (or_tensor(input, exponent), exponent)), out)
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    wide = _tensor(input).double()
-    return pow(wide, exponent.double() if isinstance(exponent, Tensor) else float(exponent))
+    """pow in double precision."""
+    wide = complex128 if result_type([input, exponent]).is_complex else float64
+    numbers = complex if wide is complex128 else float
+    base, power = (
+        apply(ops.cast, (v, wide)) if isinstance(v, Tensor) else numbers(v)
+        for v in (input, exponent)
+    )
+    return pow(base if isinstance(base, Tensor) else tensor_of(base, wide), power)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    return _finish(apply(ops.clamp, (input, min, max)), out)
+    return finish(apply(ops.clamp, (input, min, max)), out)
 
 
 def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
@@ -139,8 +161,8 @@ def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
-        x = new_tensor(rules._number(x, result_type([x, y]), ()))
-    return _finish(apply(ops.where, (condition, x, y)), out)
+        x = new_tensor(rules.number_of(x, result_type([x, y]), ()))
+    return finish(apply(ops.where, (condition, x, y)), out)
 
 
 def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
@@ -149,9 +171,9 @@ def tensor_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     if decimals == 0:
-        return _finish(apply(ops.round_, (input,)), out)
+        return finish(apply(ops.round_, (input,)), out)
     scale = 10.0**decimals
-    return _finish(
+    return finish(
         apply(ops.div, (apply(ops.round_, (apply(ops.mul, (input, scale)),)), scale)), out
     )
 
@@ -161,13 +183,27 @@ def nan_to_num(
     neginf: float | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     if input._dtype.kind != "float":
-        return input.clone()
+        return finish(input.clone(), out)
     top = _largest(input._dtype)
     result = apply(ops.where, (apply(ops.isnan, (input,)), 0.0 if nan is None else nan, input))
     high = top if posinf is None else posinf
     result = apply(ops.where, (apply(ops.eq, (result, float("inf"))), high, result))
     low = -top if neginf is None else neginf
-    return _finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
+    return finish(apply(ops.where, (apply(ops.eq, (result, float("-inf"))), low, result)), out)
+
+
+def check_negatable(input: Tensor) -> None:
+    if input._dtype is bool_:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to "
+            "invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def neg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """-input."""
+    check_negatable(input)
+    return finish(apply(ops.neg, (input,)), out)
 
 
 def _largest(dtype: DType) -> float:
@@ -176,23 +212,24 @@ def _largest(dtype: DType) -> float:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
-    return _finish(apply(ops.lerp, (input, end, weight)), out)
+    return finish(apply(ops.lerp, (input, end, weight)), out)
 
 
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
+    return finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
 
 
 def addcdiv(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
+    return finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    x = input if eps is None else clamp(input, eps, 1 - eps)
+    x = input if input._dtype.kind == "float" else input.to(rules.Defaults.dtype)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
     return apply(ops.log, (x / (1 - x),))
 
 
@@ -202,8 +239,7 @@ def cast_result_type(*operands: Any) -> DType:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-    if order[from_.kind] > order[to.kind]:
+    if CATEGORY[from_.kind] > CATEGORY[to.kind]:
         return False
     return not (from_.kind == "int" and to.kind == "uint")
 
@@ -216,21 +252,14 @@ ALIASES = {
     "special_expit": "sigmoid",
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable] = by_name(
-    add, sub, mul, div, rsub, pow, float_power, clamp, clamp_min, clamp_max, where, round,
-    nan_to_num, lerp, addcmul, addcdiv, logit,
+    add, sub, mul, div, square, rsub, pow, float_power, clamp, clamp_min, clamp_max, where, round,
+    nan_to_num, lerp, addcmul, addcdiv, logit, neg,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {**FUNCTIONS, "where": tensor_where, "clamp_": clamp_}
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    method.__name__ = f"{function.__name__}_"
-    return method
-
-
-for _name in """add sub mul div pow clamp_min clamp_max round nan_to_num lerp addcmul addcdiv logit
-float_power""".split():
-    METHODS[f"{_name}_"] = _in_place(FUNCTIONS[_name])
+for (
+    _name
+) in """add sub mul div square pow neg clamp_min clamp_max round nan_to_num lerp addcmul addcdiv
+logit float_power""".split():
+    METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -13,28 +13,30 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, int64
+from rushlight.base.errors import LinAlgError
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
+from rushlight.tensors.functions_complex import adjoint, conj
+from rushlight.tensors.functions_diagonal import tril
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
 )
 from rushlight.tensors.functions_factor import Lstsq, eigvalsh, svdvals
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_reduce import _cast, amax, amin, vector_norm
+from rushlight.tensors.functions_math import finish
+from rushlight.tensors.functions_reduce import amax, amin, cast_to, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
-from rushlight.tensors.functions_shape import stack, tril
+from rushlight.tensors.functions_shape import stack
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     LINALG as SOLVE_LINALG,
 )
-from rushlight.tensors.functions_solve import _need_matrix, _need_square, is_vector_rhs
+from rushlight.tensors.functions_solve import is_vector_rhs, need_matrix, need_square
 from rushlight.tensors.functions_view import (
-    matrix_transpose,
     movedim,
     permute,
     reshape,
@@ -48,7 +50,7 @@ from rushlight.tensors.tensor import Tensor
 
 
 def _need_float(name: str, x: Tensor) -> None:
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
@@ -68,7 +70,7 @@ def matrix_norm(
         raise RuntimeError(
             "linalg.matrix_norm: The input tensor A must have at least 2 dimensions."
         )
-    A = _cast(A, dtype)  # noqa: N806
+    A = cast_to(A, dtype)  # noqa: N806
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {tuple(dim)}")
     rows, columns = (wrap_dim(d, A.dim()) for d in dim)
@@ -84,13 +86,13 @@ def matrix_norm(
         if keepdim:
             for d in sorted((rows, columns)):
                 result = unsqueeze(result, d)
-        return _finish(result, out)
+        return finish(result, out)
     if isinstance(ord, str) or abs(ord) not in (1, math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = vector_norm(A, 1, inner, True)
     result = (amax if ord > 0 else amin)(sums, outer, True)
-    return _finish(result if keepdim else squeeze(result, (rows, columns)), out)
+    return finish(result if keepdim else squeeze(result, (rows, columns)), out)
 
 
 def norm(
@@ -115,13 +117,13 @@ def norm(
 
 def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """The condition number."""
-    _need_matrix("cond", A)
+    need_matrix("cond", A)
     if p in (None, 2, -2):
         values = svdvals(A)
         first, last = values[..., 0], values[..., -1]
-        return _finish(last / first if p == -2 else first / last, out)
-    _need_square("cond", A)
-    return _finish(matrix_norm(A, p) * matrix_norm(apply(ops.inverse, (A,)), p), out)
+        return finish(last / first if p == -2 else first / last, out)
+    need_square("cond", A)
+    return finish(matrix_norm(A, p) * matrix_norm(apply(ops.inverse, (A,)), p), out)
 
 
 # Rank and pseudo-inverse -------------------------------------------------------------------
@@ -142,18 +144,18 @@ def matrix_rank(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """How many singular values are above max(atol, rtol * largest)."""
-    _need_matrix("matrix_rank", A)
+    need_matrix("matrix_rank", A)
     A = A.detach()  # noqa: N806
     if tol is not None:
         atol, rtol = tol, 0.0
     atol, rtol = _limits(A, atol, rtol)
     values = apply(ops.abs_, (eigvalsh(A),)) if hermitian else svdvals(A)
     if not values._shape[-1] or not values.numel():
-        return _finish(sum_(values > 0, -1), out)
+        return finish(sum_(values > 0, -1), out)
     top = unsqueeze(amax(values, -1), -1)
     low, share = (unsqueeze(v, -1) if isinstance(v, Tensor) else v for v in (atol, rtol))
     limit = apply(ops.maximum, (top * share, low if isinstance(low, Tensor) else top * 0 + low))
-    return _finish(sum_(values > limit, -1), out)
+    return finish(sum_(values > limit, -1), out)
 
 
 def pinv(
@@ -161,15 +163,15 @@ def pinv(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """The pseudo-inverse."""
-    _need_matrix("pinv", A)
+    need_matrix("pinv", A)
     atol, rtol = (
         look(v).max().item() if isinstance(v, Tensor) and v.numel() == 1 else v
         for v in _limits(A, atol, rtol, rcond)
     )
     if isinstance(atol, Tensor) or isinstance(rtol, Tensor):
         parts = [pinv(a, atol=_item(atol, i), rtol=_item(rtol, i)) for i, a in enumerate(A)]
-        return _finish(stack(parts), out)
-    return _finish(apply(ops.pinv, (A, float(atol), float(rtol), bool(hermitian))), out)
+        return finish(stack(parts), out)
+    return finish(apply(ops.pinv, (A, float(atol), float(rtol), bool(hermitian))), out)
 
 
 def _item(value: Any, i: int) -> Any:
@@ -189,7 +191,7 @@ def lstsq(
     driver: str | None = None,  # noqa: N803
 ) -> Any:
     """X that makes |A X - B| least, the squared residuals, the rank, the singular values."""
-    _need_matrix("lstsq", A)
+    need_matrix("lstsq", A)
     driver = driver or "gelsy"
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
@@ -204,11 +206,12 @@ def lstsq(
     rank = empty(0, dtype=int64)
     if driver != "gels":
         rank = matrix_rank(A, rtol=limit)
-    values = svdvals(A) if driver in ("gelsd", "gelss") else empty(0, dtype=A._dtype)
-    residuals = linked(linked(empty(0, dtype=A._dtype), A), B)
+    part = A._dtype.to_real()
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty(0, dtype=part)
+    residuals = linked(linked(empty(0, dtype=part), A), B)
     full = driver == "gels" or bool((look(rank) == n).all())
     if m > n and full and driver != "gelsy":
-        residuals = sum_((matmul(A, x) - right) ** 2, -2)
+        residuals = sum_(apply(ops.abs_, (matmul(A, x) - right,)) ** 2, -2)
     return Lstsq((squeeze(x, -1) if vector else x, residuals, rank, values))
 
 
@@ -237,7 +240,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     result = _product(items, _order([x._shape[0] for x in items] + [items[-1]._shape[1]]))
     if first:
         result = squeeze(result, 0)
-    return _finish(squeeze(result, -1) if last else result, out)
+    return finish(squeeze(result, -1) if last else result, out)
 
 
 def _order(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -274,7 +277,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor: 
             f"prod(self.shape[:ind]), but got {columns} != {rows}"
         )
     back = apply(ops.inverse, (reshape(A, (rows, columns)),))
-    return _finish(reshape(back, (*A._shape[ind:], *A._shape[:ind])), out)
+    return finish(reshape(back, (*A._shape[ind:], *A._shape[:ind])), out)
 
 
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -289,7 +292,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = 
             f"prod(self.shape[:other.ndim]), but got {size} != {B.numel()}"
         )
     flat = apply(ops.solve, (reshape(A, (size, size)), reshape(B, (size, 1))))
-    return _finish(reshape(flat, shape), out)
+    return finish(reshape(flat, shape), out)
 
 
 def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
@@ -307,17 +310,17 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The dot product of vectors along dim."""
-    return _finish(sum_(x * y, dim), out)
+    """The dot product of vectors along dim, the first conjugated."""
+    return finish(sum_(conj(x) * y, dim), out)
 
 
 def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     """The matrix exponential: a Taylor series of degree 18 of A / 2^s, squared s times."""
-    _need_square("matrix_exp", A)
+    need_square("matrix_exp", A)
     _need_float("linalg.matrix_exp", A)
     if not A.numel():
         return A.clone()
-    size = float(np.abs(look(A.detach()).astype(np.float64)).sum(-2).max())
+    size = float(np.abs(look(A.detach())).sum(-2, dtype=np.float64).max())
     squarings = max(0, math.ceil(math.log2(size))) if 0 < size < math.inf else 0
     x = A / 2.0**squarings
     one = eye(A._shape[-1], dtype=A._dtype)
@@ -330,8 +333,8 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
 
 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """The first columns of the product of reflectors I - tau v v^T, v from the columns of A."""
-    _need_matrix("householder_product", A)
+    """The first columns of the product of reflectors I - tau v v^H, v from the columns of A."""
+    need_matrix("householder_product", A)
     m, n = A._shape[-2:]
     if m < n:
         raise RuntimeError(
@@ -339,17 +342,18 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             "input.shape[-1]"
         )
     result = _reflect(A, tau, eye(m, n, dtype=A._dtype), reverse=True)
-    return _finish(linked(linked(result, A), tau) if not tau.numel() else result, out)
+    return finish(linked(linked(result, A), tau) if not tau.numel() else result, out)
 
 
 def _reflect(A: Tensor, tau: Tensor, x: Tensor, reverse: bool) -> Tensor:  # noqa: N803
-    """H_1 H_2 ... H_k x, or H_k ... H_1 x."""
+    """H_1 H_2 ... H_k x, or the adjoint of that product times x."""
+    tau = tau if reverse else conj(tau)
     m, count = A._shape[-2], tau._shape[-1]
     low = tril(narrow(A, -1, 0, count), -1) + eye(m, count, dtype=A._dtype)
     for i in reversed(range(count)) if reverse else range(count):
         v = narrow(low, -1, i, 1)
         scale = unsqueeze(narrow(tau, -1, i, 1), -1)
-        x = x - matmul(v * scale, matmul(matrix_transpose(v), x))
+        x = x - matmul(v * scale, matmul(adjoint(v), x))
     return x
 
 
@@ -357,15 +361,17 @@ def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Q other, Q^T other, other Q or other Q^T, with Q from geqrf."""
+    """Q other, Q^H other, other Q or other Q^H, with Q from geqrf."""
+    if input.dim() < 2:
+        raise RuntimeError("torch.ormqr: input must have at least 2 dimensions.")
     if left:
-        return _finish(_reflect(input, tau, other, reverse=not transpose), out)
-    turned = _reflect(input, tau, matrix_transpose(other), reverse=transpose)
-    return _finish(matrix_transpose(turned), out)
+        return finish(_reflect(input, tau, other, reverse=not transpose), out)
+    turned = _reflect(input, tau, adjoint(other), reverse=transpose)
+    return finish(adjoint(turned), out)
 
 
 LINALG: dict[str, Callable] = {
-    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
+    "LinAlgError": LinAlgError, **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,

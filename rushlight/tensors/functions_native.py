@@ -13,7 +13,7 @@ import numpy as np
 from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty
-from rushlight.tensors.functional_act import batch_norm, group_norm, layer_norm
+from rushlight.tensors.functional_norm import batch_norm, group_norm, layer_norm
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_view import expand, reshape
@@ -127,6 +127,8 @@ def unsafe_masked_index_put_accumulate(
 
 def reflected_divide(self: Tensor, other: Any) -> Tensor:
     """other / self: Python 2's __rdiv__."""
+    if not isinstance(self, Tensor):
+        raise TypeError(f"descriptor '__rdiv__' requires a Tensor, not {type(self).__name__}")
     return apply(ops.div, (other, self))
 
 

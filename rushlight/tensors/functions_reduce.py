@@ -8,23 +8,24 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, int64, uint8
+from rushlight.base.dtypes import DType, bool_, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
+from rushlight.tensors.complex_products import product, running_product
+from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_select import kthvalue, sort
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, check_inplace, store
+from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
 Max = result_class("max", ("values", "indices"))
 Min = result_class("min", ("values", "indices"))
-Median = result_class("median", ("values", "indices"))
 Mode = result_class("mode", ("values", "indices"))
 CumMax = result_class("cummax", ("values", "indices"))
 CumMin = result_class("cummin", ("values", "indices"))
@@ -38,7 +39,7 @@ def _dims(dim: Any) -> Any:
     return tuple(dim) or None
 
 
-def _cast(input: Tensor, dtype: DType | None) -> Tensor:
+def cast_to(input: Tensor, dtype: DType | None) -> Tensor:
     return input if dtype is None or dtype is input._dtype else apply(ops.cast, (input, dtype))
 
 
@@ -51,9 +52,8 @@ def sum(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     dim = _dims(dim)
-    return _finish(
-        apply(ops.sum_, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim)), out
-    )
+    result = apply(ops.sum_, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Sum", dim))
+    return finish(cast_to(result, dtype), out)  # whole numbers are added in int64
 
 
 def nansum(
@@ -72,35 +72,44 @@ def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    input, dim = _cast(input, dtype), _dims(dim)
-    if input._dtype.kind != "float":
+    input, dim = cast_to(input, dtype), _dims(dim)
+    if not input._dtype.is_inexact:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {NAMES[input._dtype.name]}"
         )
-    return _finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
+    return finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
 
 
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    return apply(ops.prod, (_cast(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    x = cast_to(input, dtype)
+    if x._dtype.is_complex:
+        return product(x, dim, bool(keepdim))
+    result = apply(ops.prod, (x, dim, bool(keepdim)), label=_label("Prod", dim))
+    return cast_to(result, dtype)
 
 
 def amax(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amax, (input, _dims(dim), bool(keepdim))), out)
 
 
 def amin(
     input: Tensor, dim: Any = (), keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
+    return finish(apply(ops.amin, (input, _dims(dim), bool(keepdim))), out)
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    return AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+def aminmax(
+    input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
+) -> Any:
+    found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
+    if out is None:
+        return found
+    return AMinMax(write_out(t, v, exact=True) for t, v in zip(out, found, strict=True))
 
 
 def _all(dim: Any) -> Any:
@@ -110,13 +119,13 @@ def _all(dim: Any) -> Any:
 def any(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.any_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def all(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
-    return _finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
+    return finish(_like_byte(apply(ops.all_, (input, _dims(dim), bool(keepdim))), input), out)
 
 
 def _like_byte(result: Tensor, input: Tensor) -> Tensor:
@@ -144,16 +153,21 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
         input: Tensor, dim: Any = None, keepdim: bool = False, *, other_: Any = None,
         out: Any = None, **named: Any,
     ) -> Any:  # fmt: skip
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{name}(): argument 'input' (position 1) must be Tensor, not "
+                f"{type(input).__name__}"
+            )
         second = named.get("other", dim if isinstance(dim, Tensor) else None)
         if second is not None:
-            return _finish(apply(other, (input, second)), out)
+            return finish(apply(other, (input, second)), out)
         if dim is None:
             if not input.numel():
                 raise RuntimeError(
                     f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
                     "Specify the reduction dim with the 'dim' argument."
                 )
-            return whole(input)
+            return finish(whole(input), out)
         if not input.dim():
             return pair((input.clone(), tensor_of(0)))
         dim = wrap_dim(dim, input.dim())
@@ -177,15 +191,6 @@ min = _extreme(lambda x: apply(ops.amin, (x, None, False), label="MinBackward1")
                ops.minimum, "min")  # fmt: skip
 
 
-def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The lower of the two middle elements."""
-    if dim is None:
-        flat = reshape(input, (-1,))
-        return kthvalue(flat, (flat.numel() + 1) // 2, 0)[0]
-    size = input._shape[wrap_dim(dim, input.dim())] if input.dim() else 1
-    return Median(kthvalue(input, (size + 1) // 2, dim, keepdim))
-
-
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent value (the smallest of several) and its last index."""
     dim = wrap_dim(dim, input.dim())
@@ -194,13 +199,20 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
     counts = sum(apply(ops.eq, (a, b)), dim + 1)
     best = apply(ops.eq, (counts, amax(counts, dim, True)))
-    top = math.inf if input._dtype.kind == "float" else 2 ** (8 * input._dtype.itemsize - 1) - 1
+    top = _top(input._dtype)
     values = amin(apply(ops.where, (best, input, top)), dim, True)
     same = apply(ops.eq, (input, values))
     size = input._shape[dim]
     turned = argmax(apply(ops.flip, (same.to(int64), (dim,))), dim, True)
     at = size - 1 - turned
     return Mode((values, at) if keepdim else (squeeze(values, dim), squeeze(at, dim)))
+
+
+def _top(dtype: DType) -> Any:
+    """The largest value."""
+    if dtype.kind in ("bool", "float"):
+        return True if dtype.kind == "bool" else math.inf
+    return 2 ** (8 * dtype.itemsize - (dtype.kind == "int")) - 1
 
 
 def _spread(record: OpDef, name: str) -> Callable:
@@ -212,13 +224,13 @@ def _spread(record: OpDef, name: str) -> Callable:
             dim, unbiased = None, dim
         if correction is None:
             correction = 1 if unbiased is None or unbiased else 0
-        if input._dtype.kind != "float":
+        if not input._dtype.is_inexact:
             raise RuntimeError(
                 f"{name} and {name}_mean only support floating point and complex dtypes"
                 if name == "std"
                 else "std and var only support floating point and complex dtypes"
             )
-        return _finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
+        return finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
 
     function.__name__ = name
     return function
@@ -262,14 +274,14 @@ def vector_norm(
     x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     dtype: DType | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    x = _cast(x, dtype)
-    if x._dtype.kind != "float":
+    x = cast_to(x, dtype)
+    if not x._dtype.is_inexact:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
         )
     label = "LinalgVectorNormBackward0"
-    return _finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
+    return finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
@@ -285,7 +297,10 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
-        return _finish(apply(getattr(ops, name), (_cast(input, dtype), dim)), out)
+        x = cast_to(input, dtype)
+        if name == "cumprod" and x._dtype.is_complex:
+            return finish(running_product(x, dim), out)
+        return finish(apply(getattr(ops, name), (x, dim)), out)
 
     function.__name__ = name
     return function
@@ -320,44 +335,28 @@ def diff(
     parts = [p for p in (prepend, input, append) if p is not None]
     if len(parts) > 1:
         input = apply(ops.cat, (parts, dim))
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return input.clone() if len(parts) == 1 else input
+    step = ops.logical_xor if input._dtype is bool_ else ops.sub
     for _ in range(n):
         size = input._shape[dim]
-        input = narrow(input, dim, 1, size - 1) - narrow(input, dim, 0, size - 1)
+        if not size:
+            return input
+        after, before = narrow(input, dim, 1, size - 1), narrow(input, dim, 0, size - 1)
+        input = apply(step, (after, before))
     return input
 
 
-def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *,
-    interpolation: str = "linear",
-) -> Tensor:  # fmt: skip
-    if interpolation != "linear":
-        raise NotImplementedError(f"quantile: interpolation={interpolation!r} is not supported")
-    flat = reshape(input, (-1,)) if dim is None else input
-    axis = 0 if dim is None else wrap_dim(dim, input.dim())
-    ordered = sort(flat, axis)[0].transpose(axis, -1)
-    q = q if isinstance(q, Tensor) else tensor_of(q, input._dtype)
-    place = q * (flat._shape[axis] - 1)
-    low = apply(ops.floor, (place,))
-    below = ordered[..., low.to(int64)]
-    above = ordered[..., apply(ops.ceil, (place,)).to(int64)]
-    result = below + (above - below) * (place - low)
-    if q.dim():
-        result = result.movedim(-1, 0)
-    if keepdim:
-        result = unsqueeze(result, axis + q.dim()) if dim is not None else reshape(
-            result, (*q._shape, *(1,) * input.dim())
-        )  # fmt: skip
-    return result
-
-
 def softmax(input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3) -> Tensor:
-    return apply(ops.softmax, (_cast(input, dtype), dim))
+    return apply(ops.softmax, (cast_to(input, dtype), dim))
 
 
 def log_softmax(
     input: Tensor, dim: int, dtype: DType | None = None, *, _stacklevel: int = 3
 ) -> Tensor:
-    return apply(ops.log_softmax, (_cast(input, dtype), dim))
+    return apply(ops.log_softmax, (cast_to(input, dtype), dim))
 
 
 def allclose(
@@ -371,7 +370,17 @@ def isclose(
 ) -> Tensor:
     if input._dtype is not other._dtype:
         raise RuntimeError(f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}")
-    return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
+    for name, value in (("rtol", rtol), ("atol", atol)):
+        if not value >= 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    if input._dtype.kind == "float":
+        return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
+    same = apply(ops.eq, (input, other))
+    if not rtol and not atol:
+        return same
+    near = apply(ops.isclose, (cast_to(input, Defaults.dtype), cast_to(other, Defaults.dtype),
+                               float(rtol), float(atol), False))  # fmt: skip
+    return apply(ops.logical_or, (same, near))
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
@@ -382,19 +391,11 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
-    median, mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, norm, dist, cumsum,
-    cumprod, logcumsumexp, cummax, cummin, diff, quantile, softmax, log_softmax, allclose, isclose,
+    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, dist, cumsum,
+    cumprod, logcumsumexp, cummax, cummin, diff, softmax, log_softmax, allclose, isclose,
     equal,
 )  # fmt: skip
 METHODS = dict(FUNCTIONS)
 
 
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
-METHODS["cumsum_"], METHODS["cumprod_"] = _in_place(cumsum), _in_place(cumprod)
+METHODS["cumsum_"], METHODS["cumprod_"] = in_place_form(cumsum), in_place_form(cumprod)

@@ -1,4 +1,4 @@
-"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, unique, ...
+"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, ...
 
 Results whose shape depends on values (nonzero, masked_select, unique) are computed at once.
 """
@@ -13,13 +13,14 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
 from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange
+from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
 from rushlight.tensors.indexing import check_index, getitem, put
-from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
@@ -62,6 +63,7 @@ def nonzero_indices(input: Tensor) -> tuple[Tensor, ...]:
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     if mask._dtype is not bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
+    check_apart(out, (input, mask))
     shape = np.broadcast_shapes(input._shape, mask._shape)
     wide, chosen = expand(input, shape), expand(mask, shape)
     if not shape:
@@ -72,12 +74,43 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
+    index = _whole(index, "gather")
+    if not index.numel():
+        result = linked(new_tensor(ops.zeros(index._shape, input._dtype)), input)
+    else:
+        x, at = _lined(input, index), _lined(index, input)
+        _check_range(x, dim, at)
+        result = apply(ops.gather, (x, dim, at))
+        result = result if at is index else reshape(result, index._shape)
+    check_apart(out, (input, index))
+    return result if out is None else write_out(out, result, exact=True)
+
+
+def _whole(index: Tensor, name: str) -> Tensor:
+    """An index in int64. One without elements may have any dtype."""
     if index._dtype not in (int64, int32) and index.numel():
-        raise RuntimeError("gather(): Expected dtype int32/int64 for index")
-    _check_range(input, dim, index)
-    index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
-    result = apply(ops.gather, (input, dim, index))
-    return result if out is None else write_out(out, result)
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+    return index if index._dtype is int64 else apply(ops.cast, (index, int64))
+
+
+def _lined(tensor: Tensor, other: Tensor) -> Tensor:
+    """A tensor without dimensions counts as one of one element beside one that has a dimension."""
+    return reshape(tensor, (1,)) if not tensor.dim() and other.dim() == 1 else tensor
+
+
+def _scattered(record: OpDef, input: Tensor, dim: int, index: Tensor, *rest: Any) -> Tensor:
+    """One of the scatter records; the first of `rest` is the source."""
+    index = _whole(index, record.name)
+    wrap_dim(dim, input.dim())
+    if not index.numel():
+        return input.clone()
+    src = rest[0]
+    if src._dtype is not input._dtype:
+        raise RuntimeError(f"{record.name}(): Expected self.dtype to be equal to src.dtype")
+    x, at = _lined(input, index), _lined(index, input)
+    _check_range(x, dim, at)
+    result = apply(record, (x, dim, at, _lined(src, at), *rest[1:]))
+    return result if x is input else reshape(result, ())
 
 
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
@@ -85,18 +118,12 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     given = src if value is None else value
     if not isinstance(given, Tensor):
         given = expand(tensor_of(given, input._dtype), index._shape)
-    if index._dtype not in (int64, int32) and index.numel():
-        raise RuntimeError("scatter(): Expected dtype int32/int64 for index")
-    index = index if index._dtype is int64 else apply(ops.cast, (index, int64))
-    _check_range(input, dim, index)
-    if given._dtype is not input._dtype:
-        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    if reduce is not None:
-        kind = {"add": "sum", "multiply": "prod"}.get(reduce)
-        if kind is None:
-            raise RuntimeError("reduce argument must be either add or multiply.")
-        return apply(ops.scatter_reduce, (input, dim, index, given, kind, True))
-    return apply(ops.scatter, (input, dim, index, given))
+    if reduce is None:
+        return _scattered(ops.scatter, input, dim, index, given)
+    kind = {"add": "sum", "multiply": "prod"}.get(reduce)
+    if kind is None:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    return _scattered(ops.scatter_reduce, input, dim, index, given, kind, True)
 
 
 def _check_range(input: Tensor, dim: int, index: Tensor) -> None:
@@ -108,15 +135,13 @@ def _check_range(input: Tensor, dim: int, index: Tensor) -> None:
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    _check_range(input, dim, index)
-    return apply(ops.scatter_add, (input, dim, index, src))
+    return _scattered(ops.scatter_add, input, dim, index, src)
 
 
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    _check_range(input, dim, index)
-    return apply(ops.scatter_reduce, (input, dim, index, src, reduce, include_self))
+    return _scattered(ops.scatter_reduce, input, dim, index, src, reduce, include_self)
 
 
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -124,12 +149,12 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise IndexError("index_select(): Index is supposed to be a vector")
     if index._dtype not in (int64, int32):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
-    if not input.dim():
-        return input.clone()
-    dim = wrap_dim(dim, input.dim())
-    check_index(index, input._shape[dim], "index out of range in self", IndexError)
+    x = input if input.dim() else reshape(input, (1,))
+    dim = wrap_dim(dim, x.dim())
+    check_index(index, x._shape[dim], "index out of range in self", IndexError)
     key = (slice(None),) * dim + (reshape(index, (-1,)),)
-    result = getitem(input, key)
+    check_apart(out, (input, index))
+    result = getitem(x, key) if input.dim() else reshape(getitem(x, key), ())
     return result if out is None else write_out(out, result)
 
 
@@ -144,6 +169,13 @@ def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> T
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     if source._dtype is not self._dtype:
         raise RuntimeError("index_add_(): self and source must have the same scalar type")
+    at = wrap_dim(dim, self.dim())
+    have, want = list(source._shape), list(self._shape)
+    if self.dim() and source.dim() and (have[:at] + have[at + 1 :] != want[:at] + want[at + 1 :]):
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {want} source.shape = {have}"
+        )
     return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum")
 
 
@@ -152,7 +184,19 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    return _lines(self, dim, index, value, "set")
+    """Through a mask: equal indices are one place, so the value's gradient counts it once."""
+    if isinstance(value, Tensor) and value.dim():
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.dim()} dimension(s)."
+        )
+    dim = wrap_dim(dim, self.dim())
+    size = self._shape[dim] if self.dim() else 1
+    check_index(index, size, "index out of range in self", IndexError)
+    chosen = new_tensor(ops.zeros((size,), bool_))
+    put(chosen, [(0, reshape(index, (-1,)))], tensor_of(True), "set")
+    along = [size if d == dim else 1 for d in range(self.dim())]
+    return masked_fill_(self, reshape(chosen, along), value)
 
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
@@ -184,8 +228,10 @@ def _functional(in_place: Callable) -> Callable:
     return function
 
 
-def take(input: Tensor, index: Tensor) -> Tensor:
-    return getitem(reshape(input, (-1,)), index)
+def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    check_apart(out, (input, index))
+    result = getitem(reshape(input, (-1,)), index)
+    return result if out is None else write_out(out, result)
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -209,8 +255,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         )
     if isinstance(value, Tensor) and value._dtype is not input._dtype:
         value = value.to(input._dtype)
-    if not isinstance(value, Tensor) and isinstance(value, float) and input._dtype.is_integral:
-        value = int(value)
+    if not isinstance(value, Tensor) and input._dtype.is_integral:
+        value = bool(value) if input._dtype is bool_ else int(value)
     return apply(ops.where, (mask, value, input), label="MaskedFillBackward0")
 
 
@@ -258,13 +304,25 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first.contiguous()))
 
 
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    if not input.dim():
-        return KthValue((input.clone(), tensor_of(0)))
+def kthvalue(
+    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
+) -> Any:
+    check_apart(out, (input,))
     dim = wrap_dim(dim, input.dim())
-    if not 1 <= k <= input._shape[dim]:
+    if not 1 <= k <= (input._shape[dim] if input.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
+    found = _kth(input, k, dim, keepdim)
+    if out is not None:
+        for target, value in zip(out, found, strict=True):
+            write_out(target, value)
+        return KthValue(out)
+    return found
+
+
+def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
+    if not input.dim():
+        return KthValue((input.clone(), tensor_of(0)))
     at = narrow(apply(ops.argsort_, (input, dim, False)), dim, k - 1, 1)
     values = apply(ops.gather, (input, dim, at), label="KthvalueBackward0")
     if keepdim:
@@ -288,94 +346,12 @@ def bucketize(
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-# Values decide the shape -------------------------------------------------------------------
-
-
-def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    values = look(input)
-    found = np.unique(values, return_inverse=True, return_counts=True, axis=dim)
-    inverse = found[1].reshape(values.shape if dim is None else -1)
-    results = [known(found[0])]
-    if return_inverse:
-        results.append(known(inverse.astype(np.int64)))
-    if return_counts:
-        results.append(known(found[2].astype(np.int64)))
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def unique_consecutive(
-    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
-    dim: int | None = None,
-) -> Any:  # fmt: skip
-    values = look(input) if dim is not None else look(input).reshape(-1)
-    axis = dim or 0
-    moved = np.moveaxis(values, axis, 0)
-    fresh = np.ones(len(moved), bool)
-    if len(moved) > 1:
-        fresh[1:] = (moved[1:] != moved[:-1]).reshape(len(moved) - 1, -1).any(1)
-    starts = np.flatnonzero(fresh)
-    results = [known(np.moveaxis(moved[fresh], 0, axis))]
-    if return_inverse:
-        inverse = np.cumsum(fresh) - 1
-        results.append(known(inverse.reshape(input._shape if dim is None else -1).astype(np.int64)))
-    if return_counts:
-        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64)))
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def repeat_interleave(
-    input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
-    if repeats is None:
-        counts = look(input)
-        return known(np.repeat(np.arange(len(counts)), counts))
-    if dim is None:
-        input, dim = reshape(input, (-1,)), 0
-    dim = wrap_dim(dim, input.dim())
-    if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
-    if isinstance(repeats, int):
-        wide = expand(unsqueeze(input, dim + 1),
-                      (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
-        shape = list(input._shape)
-        shape[dim] *= repeats
-        return reshape(wide, shape)
-    counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if len(counts) != input._shape[dim]:
-        raise RuntimeError("repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
-                           f"{input._shape[dim]}")  # fmt: skip
-    return index_select(input, dim, known(np.repeat(np.arange(len(counts)), counts)))
-
-
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    values = look(input)
-    if values.ndim != 1 or (values.size and values.min() < 0):
-        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
-    size = max(int(values.max()) + 1 if values.size else 0, minlength)
-    dtype = int64 if weights is None else weights._dtype
-    base = new_tensor(ops.expand.node(ops.cast.node(arange(1)._value(), dtype), (size,)))
-    src = weights if weights is not None else expand(tensor_of(1), input._shape)
-    return index_add_(base, 0, input, src)
-
-
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    values = look(input).reshape(-1)
-    if min == max:
-        min, max = float(values.min()), float(values.max())
-    counts, _ = np.histogram(values, bins, (min, max))
-    return known(counts.astype(input._dtype.np))
-
-
 _IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         nonzero, argwhere, masked_select, gather, scatter, scatter_add, scatter_reduce,
         index_select, take, take_along_dim, masked_fill, masked_scatter, sort, argsort, msort,
-        topk, kthvalue, unique, unique_consecutive, repeat_interleave, bincount, histc,
+        topk, kthvalue,
     ),
     **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
 }  # fmt: skip
@@ -387,13 +363,5 @@ METHODS: dict[str, Callable] = {
 FUNCTIONS.update(searchsorted=searchsorted, bucketize=bucketize)
 
 
-def _store_form(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
 for _function in (scatter, scatter_add, scatter_reduce):
-    METHODS[f"{_function.__name__}_"] = _store_form(_function)
+    METHODS[f"{_function.__name__}_"] = in_place_form(_function)

@@ -10,13 +10,25 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
-from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, zeros
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_slices import diagonal, narrow
-from rushlight.tensors.functions_view import expand, permute, reshape, transpose, unsqueeze
+from rushlight.tensors.forms import in_place_form
+from rushlight.tensors.functions_diagonal import (
+    diag,
+    diag_embed,
+    diagonal_scatter,
+    fill_diagonal_,
+    tril,
+    tril_indices,
+    triu,
+    triu_indices,
+)
+from rushlight.tensors.functions_math import finish
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
-from rushlight.tensors.inplace import check_inplace, store
+from rushlight.tensors.inplace import check_apart
+from rushlight.tensors.numbers import result_type
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view
@@ -43,7 +55,12 @@ def _promoted(tensors: Sequence[Tensor], name: str) -> list[Tensor]:
 
 
 def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
+    if isinstance(tensors, Tensor):
+        raise TypeError(
+            "cat(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor"
+        )
     items = _promoted(tensors, "cat")
+    check_apart(out, items)
     for position, item in enumerate(items):
         if not item.dim():
             raise RuntimeError(
@@ -52,7 +69,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     # A 1-d tensor of no elements may stand beside tensors of any shape.
     kept = [t for t in items if t._shape != (0,)]
     items = kept or items[:1]
-    return _finish(apply(ops.cat, (items, dim)), out)
+    return finish(apply(ops.cat, (items, dim)), out)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -65,7 +82,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
                 f"and {list(item._shape)} at entry {position}"
             )
     at = wrap_dim(dim, len(first) + 1)
-    return _finish(
+    return finish(
         apply(ops.cat, ([unsqueeze(t, at) for t in items], at), label="StackBackward0"), out
     )
 
@@ -93,16 +110,22 @@ atleast_1d, atleast_2d, atleast_3d = (_atleast_function(n) for n in (1, 2, 3))
 
 
 def hstack(tensors: Any) -> Tensor:
-    items = [_atleast(t, 1) for t in tensors]
+    items = [_atleast(t, 1) for t in _some(tensors, "hstack")]
     return cat(items, 0 if items[0].dim() == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
-    return cat([_atleast(t, 2) for t in tensors], 0)
+    return cat([_atleast(t, 2) for t in _some(tensors, "vstack")], 0)
 
 
 def dstack(tensors: Any) -> Tensor:
-    return cat([_atleast(t, 3) for t in tensors], 2)
+    return cat([_atleast(t, 3) for t in _some(tensors, "dstack")], 2)
+
+
+def _some(tensors: Any, name: str) -> Any:
+    if not len(tensors):
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+    return tensors
 
 
 def column_stack(tensors: Any) -> Tensor:
@@ -136,10 +159,14 @@ def flip(input: Tensor, *args: Any, dims: Any = None) -> Tensor:
 
 
 def fliplr(input: Tensor) -> Tensor:
+    if input.dim() < 2:
+        raise RuntimeError("Input must be >= 2-d.")
     return flip(input, (1,))
 
 
 def flipud(input: Tensor) -> Tensor:
+    if not input.dim():
+        raise RuntimeError("Input must be >= 1-d.")
     return flip(input, (0,))
 
 
@@ -155,7 +182,9 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     for move, axis in zip(moves, axes, strict=True):
         axis = wrap_dim(axis, input.dim())
         size = input._shape[axis]
-        if size and move % size:
+        if not size or not move % size:
+            input = input.clone()
+        else:
             at = size - move % size
             parts = [narrow(input, axis, at, size - at), narrow(input, axis, 0, at)]
             input = apply(ops.cat, (parts, axis), label="RollBackward0")
@@ -163,76 +192,36 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    a, b = dims
+    if len(dims) != 2:
+        raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
+    if input.dim() < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.dim()}")
+    a, b = (wrap_dim(d, input.dim()) for d in dims)
+    if a == b:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     turns = {0: lambda x: x.clone(), 1: lambda x: flip(transpose(x, a, b), a),
              2: lambda x: flip(x, (a, b)), 3: lambda x: flip(transpose(x, a, b), b)}  # fmt: skip
     return turns[k % 4](input)
 
 
-def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    return apply(ops.tril, (input, diagonal))
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The coordinates of flat positions in a shape.
 
-
-def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    return apply(ops.triu, (input, diagonal))
-
-
-def _in_place(function: Callable) -> Callable:
-    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_inplace(self)
-        return store(self, function(self, *args, **kwargs))
-
-    return method
-
-
-def tril_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    rows, columns = arange(row)[:, None], arange(col)[None]
-    return stack((columns <= rows + offset).nonzero(as_tuple=True))
-
-
-def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
-    rows, columns = arange(row)[:, None], arange(col)[None]
-    return stack((columns >= rows + offset).nonzero(as_tuple=True))
-
-
-def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    if input.dim() == 1:
-        return diag_embed(input, diagonal)
-    if input.dim() != 2:
-        raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.dim()}D")
-    return _diagonal(input, diagonal).clone()
-
-
-_diagonal = diagonal
-
-
-def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    ndim = input.dim() + 1
-    a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
-    if a == b:
-        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    size = input._shape[-1] + abs(offset)
-    rows, columns = arange(size)[:, None], arange(size)[None]
-    on = columns == rows + offset
-    wide = unsqueeze(input, -1)
-    if offset > 0:
-        wide = cat([wide, zeros((*input._shape[:-1], offset, 1), dtype=input._dtype)], -2)
-    elif offset < 0:
-        lead = zeros((*input._shape[:-1], -offset, 1), dtype=input._dtype)
-        wide = cat([lead, wide], -2)
-    result = apply(ops.where, (on, wide, 0))
-    order = [d for d in range(ndim) if d not in (a, b)]
-    places = [order.index(d) if d in order else (ndim - 2 if d == a else ndim - 1)
-              for d in range(ndim)]  # fmt: skip
-    return permute(result, places)
-
-
-def diagonal_scatter(
-    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
-) -> Tensor:
-    result = input.clone()
-    fill(diagonal(result, offset, dim1, dim2), src)
-    return result
+    >>> torch.unravel_index(torch.tensor([4, 5]), (3, 2))
+    (tensor([2, 2]), tensor([0, 1]))
+    """
+    if indices._dtype.kind not in ("int", "uint"):
+        raise ValueError(f"expected 'indices' to be integer dtype, but got {indices._dtype}")
+    sizes = [shape] if isinstance(shape, int) else [int(n) for n in shape]
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    places = []
+    for size in reversed(sizes):
+        places.append(apply(ops.remainder, (indices, size)))
+        indices = apply(ops.floor_divide, (indices, size))
+    return tuple(reversed(places))
 
 
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
@@ -249,11 +238,6 @@ def slice_scatter(
     key = (slice(None),) * wrap_dim(dim, input.dim()) + (slice(start, end, step),)
     result[key] = src
     return result
-
-
-def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    diagonal(self).fill_(fill_value)
-    return self
 
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
@@ -274,6 +258,8 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
     shape = parse_size(size)
+    if not shape:
+        return self.sum()
     lead = self.dim() - len(shape)
     dims = [
         i for i in range(self.dim()) if i < lead or (shape[i - lead] == 1 and self._shape[i] != 1)
@@ -349,9 +335,9 @@ def numel(input: Tensor) -> int:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     cat, stack, hstack, vstack, dstack, column_stack, tile, flip, fliplr, flipud, roll, rot90,
-    tril, triu, tril_indices, triu_indices, diag, diag_embed, diagonal_scatter, select_scatter,
-    slice_scatter, broadcast_tensors, broadcast_shapes, cartesian_prod, as_strided, block_diag,
-    atleast_1d, atleast_2d, atleast_3d, pixel_shuffle, numel,
+    tril, triu, tril_indices, triu_indices, unravel_index, diag, diag_embed, diagonal_scatter,
+    select_scatter, slice_scatter, broadcast_tensors, broadcast_shapes, cartesian_prod, as_strided,
+    block_diag, atleast_1d, atleast_2d, atleast_3d, pixel_shuffle, numel,
 )  # fmt: skip
 FUNCTIONS.update(concat=cat, concatenate=cat, row_stack=vstack)
 METHODS: dict[str, Callable] = {
@@ -361,5 +347,5 @@ METHODS: dict[str, Callable] = {
         diagonal_scatter select_scatter slice_scatter as_strided""".split()
     },
     "repeat": repeat, "fill_diagonal_": fill_diagonal_, "sum_to_size": sum_to_size,
-    "tril_": _in_place(tril), "triu_": _in_place(triu),
+    "tril_": in_place_form(tril), "triu_": in_place_form(triu),
 }  # fmt: skip

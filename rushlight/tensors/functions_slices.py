@@ -36,6 +36,8 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     if input.dim() == 0:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     dim = wrap_dim(dim, input.dim())
+    if isinstance(start, Tensor) and (start.dim() or start._dtype.kind not in ("int", "uint")):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     start, size = int(start), input._shape[dim]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
@@ -84,7 +86,7 @@ def select_at(input: Tensor, dim: int, index: int) -> Tensor:
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.dim() == 0:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.dim())
     return tuple(select_at(input, dim, i) for i in range(input._shape[dim]))
 

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int32
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import zeros
-from rushlight.tensors.functions_math import _finish
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.results import result_class
@@ -25,7 +23,7 @@ Slogdet = result_class("linalg_slogdet", ("sign", "logabsdet"))
 Triangular = result_class("triangular_solve", ("solution", "cloned_coefficient"))
 
 
-def _need_square(name: str, x: Tensor) -> None:
+def need_square(name: str, x: Tensor) -> None:
     if x.dim() < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
     if x._shape[-1] != x._shape[-2]:
@@ -35,16 +33,17 @@ def _need_square(name: str, x: Tensor) -> None:
         )
 
 
-def _need_matrix(name: str, x: Tensor) -> None:
+def need_matrix(name: str, x: Tensor) -> None:
     if x.dim() < 2:
         raise RuntimeError(f"linalg.{name}: The input tensor A must have at least 2 dimensions.")
 
 
-def _no_info(x: Tensor) -> Tensor:
-    return zeros(*x._shape[:-2], dtype=int32)
+def _lu_info(x: Tensor) -> Tensor:
+    """The first zero pivot of each matrix (0: none)."""
+    return apply(ops.lu, (x.detach(), "info", True))
 
 
-def _write(results: tuple, out: Any) -> Any:
+def write_results(results: tuple, out: Any) -> Any:
     if out is None:
         return results
     for target, value in zip(out, results, strict=True):
@@ -54,12 +53,13 @@ def _write(results: tuple, out: Any) -> Any:
 
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """The inverse of each matrix."""
-    return _finish(apply(ops.inverse, (A,)), out)
+    return finish(apply(ops.inverse, (A,)), out)
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
-    """The inverse, and 0 for each matrix that has one."""
-    return _write(InvEx((inv(A), _no_info(A))), out)
+    """The inverse (NaN where there is none), and the first zero pivot (0: none)."""
+    need_square("inv_ex", A)
+    return write_results(InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A))), out)
 
 
 def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
@@ -69,7 +69,11 @@ def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """X with A X = B (or X A = B with left=False)."""
-    _need_square("solve", A)
+    return finish(_solved(A, B, left, True), out)
+
+
+def _solved(A: Tensor, B: Tensor, left: bool, check: bool) -> Tensor:  # noqa: N803
+    need_square("solve", A)
     vector = left and is_vector_rhs(A, B)
     if not vector and B.dim() < 2:
         raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not "
@@ -82,11 +86,11 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
             f"{'x'.join(map(str, B._shape[-2:]))})"
         )
     if vector:
-        return _finish(squeeze(apply(ops.solve, (A, unsqueeze(B, -1))), -1), out)
+        return squeeze(apply(ops.solve, (A, unsqueeze(B, -1), check)), -1)
     if left:
-        return _finish(apply(ops.solve, (A, B)), out)
-    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B)))
-    return _finish(matrix_transpose(turned), out)
+        return apply(ops.solve, (A, B, check))
+    turned = apply(ops.solve, (matrix_transpose(A), matrix_transpose(B), check))
+    return matrix_transpose(turned)
 
 
 def solve_ex(
@@ -97,8 +101,8 @@ def solve_ex(
     check_errors: bool = False,
     out: Any = None,  # noqa: N803
 ) -> Any:
-    """solve, and 0 for each matrix that is not singular."""
-    return _write(SolveEx((solve(A, B, left=left), _no_info(A))), out)
+    """solve (NaN where A is singular), and A's first zero pivot (0: none)."""
+    return write_results(SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A))), out)
 
 
 def solve_triangular(
@@ -106,11 +110,11 @@ def solve_triangular(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """X with A X = B, where only one triangle of A is read."""
-    _need_square("solve_triangular", A)
+    need_square("solve_triangular", A)
     if left:
-        return _finish(apply(ops.solve_triangular, (A, B, bool(upper), bool(unitriangular))), out)
+        return finish(apply(ops.solve_triangular, (A, B, bool(upper), bool(unitriangular))), out)
     args = (matrix_transpose(A), matrix_transpose(B), not upper, bool(unitriangular))
-    return _finish(matrix_transpose(apply(ops.solve_triangular, args)), out)
+    return finish(matrix_transpose(apply(ops.solve_triangular, args)), out)
 
 
 def triangular_solve(
@@ -121,7 +125,7 @@ def triangular_solve(
     a = matrix_transpose(A) if transpose else A
     solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     lead = solution._shape[:-2]
-    return _write(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
+    return write_results(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
 
 
 def cholesky_solve(
@@ -132,18 +136,20 @@ def cholesky_solve(
     out: Tensor | None = None,  # noqa: N803
 ) -> Tensor:
     """X with A X = B, from the Cholesky factor of A."""
-    return _finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
+    return finish(apply(ops.cholesky_solve, (B, L, bool(upper))), out)
 
 
 def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """The sign and the logarithm of the size of the determinant."""
-    _need_square("slogdet", A)
-    return _write(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
+    need_square("slogdet", A)
+    return write_results(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
 
 
 def logdet(input: Tensor) -> Tensor:
-    """log of the determinant; NaN where it is negative."""
+    """log of the determinant; NaN where a real one is negative."""
     sign, size = slogdet(input)
+    if sign._dtype.is_complex:
+        return apply(ops.add, (apply(ops.log, (sign,)), size))
     return apply(ops.where, (sign < 0, math.nan, size))
 
 

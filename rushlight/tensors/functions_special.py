@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float64, int32
-from rushlight.tensors.apply import Defaults, apply, common_dtype
-from rushlight.tensors.convert import clone
+from rushlight.base.dtypes import float64, int32
+from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import _finish, _or_tensor
+from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
-from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import Defaults, common_dtype
+from rushlight.tensors.operands import checked
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -39,7 +39,7 @@ def _floating(x: Any) -> Tensor:
 
 def _both(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     """Two operands as floating tensors of one dtype."""
-    dtype = common_dtype(ops.atan2, (_or_tensor(a, b), b))
+    dtype = common_dtype(ops.atan2, (or_tensor(a, b), b))
     return tuple(  # type: ignore[return-value]
         apply(ops.cast, (x if isinstance(x, Tensor) else tensor_of(x), dtype)) for x in (a, b)
     )
@@ -52,7 +52,7 @@ def _plain(name: str) -> Callable:
     record = getattr(ops, name)
 
     def function(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-        return _finish(apply(record, (_floating(input),)), out)
+        return finish(apply(record, (_floating(input),)), out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = record.doc
@@ -67,13 +67,13 @@ PLAIN = {name: _plain(name) for name in _RECORDS}
 def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function K0."""
     x = _floating(input)
-    return _finish(PLAIN["scaled_modified_bessel_k0"](x) * apply(ops.exp, (-x,)), out)
+    return finish(PLAIN["scaled_modified_bessel_k0"](x) * apply(ops.exp, (-x,)), out)
 
 
 def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The modified Bessel function K1."""
     x = _floating(input)
-    return _finish(PLAIN["scaled_modified_bessel_k1"](x) * apply(ops.exp, (-x,)), out)
+    return finish(PLAIN["scaled_modified_bessel_k1"](x) * apply(ops.exp, (-x,)), out)
 
 
 def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -82,7 +82,7 @@ def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     safe = _where(x == 0, 1.0, x)
     value = apply(ops.sin, (safe,)) / safe
     value = _where(x == 0, 1.0, _where(apply(ops.isinf, (x,)), 0.0, value))
-    return _finish(value, out)
+    return finish(value, out)
 
 
 def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -90,12 +90,12 @@ def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     x = _floating(input)
     inside = -x * apply(ops.log, (_where(x > 0, x, 1.0),))
     value = _where(x > 0, inside, _where(x == 0, 0.0, -math.inf))
-    return _finish(_where(apply(ops.isnan, (x,)), x, value), out)
+    return finish(_where(apply(ops.isnan, (x,)), x, value), out)
 
 
 def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The area under the standard normal curve up to x."""
-    return _finish(apply(ops.erfc, (_floating(input) * -math.sqrt(0.5),)) * 0.5, out)
+    return finish(apply(ops.erfc, (_floating(input) * -math.sqrt(0.5),)) * 0.5, out)
 
 
 def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -105,7 +105,7 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     low = apply(ops.log, (apply(ops.erfcx, (left * -math.sqrt(0.5),)) * 0.5,)) - left * left * 0.5
     right = _where(x < 1, 1.0, x)
     high = apply(ops.log1p, (apply(ops.erfc, (right * math.sqrt(0.5),)) * -0.5,))
-    return _finish(_where(x < 1, low, high), out)
+    return finish(_where(x < 1, low, high), out)
 
 
 def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -123,17 +123,17 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         x = x - (log_ndtr(x) - goal) * ratio
     x = _where(upper, -x, x)
     edge = _where(p == 0, -math.inf, _where(p == 1, math.inf, math.nan))
-    return _finish(_where(inside, x, edge), out)
+    return finish(_where(inside, x, edge), out)
 
 
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The logistic sigmoid."""
-    return _finish(apply(ops.sigmoid, (_floating(input),)), out)
+    return finish(apply(ops.sigmoid, (_floating(input),)), out)
 
 
 def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(pi x) / (pi x)."""
-    return _finish(apply(ops.sinc, (_floating(input),)), out)
+    return finish(apply(ops.sinc, (_floating(input),)), out)
 
 
 # Gamma functions ---------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     pole = (q <= 0) & (q == apply(ops.floor, (q,)))
     lost = (q <= 0) & (x != apply(ops.floor, (x,)))
     total = _where(pole, math.inf, _where(lost, math.nan, total))
-    return _finish(_where(x == 1, math.inf, _where(x < 1, math.nan, total)), out)
+    return finish(_where(x == 1, math.inf, _where(x < 1, math.nan, total)), out)
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -168,10 +168,10 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     x = _floating(input)
     if n == 0:
-        return _finish(apply(ops.digamma, (x,)), out)
+        return finish(apply(ops.digamma, (x,)), out)
     if n == 1:
-        return _finish(apply(ops.trigamma, (x,)), out)
-    return _finish(zeta(n + 1.0, x) * ((-1.0) ** (n + 1) * math.factorial(n)), out)
+        return finish(apply(ops.trigamma, (x,)), out)
+    return finish(zeta(n + 1.0, x) * ((-1.0) ** (n + 1) * math.factorial(n)), out)
 
 
 def tensor_polygamma(self: Tensor, n: int) -> Tensor:
@@ -188,24 +188,24 @@ def multigammaln(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     for j in range(p):
         part = apply(ops.lgamma, (x - j / 2,))
         total = part if total is None else total + part
-    return _finish(total + p * (p - 1) / 4 * math.log(math.pi), out)
+    return finish(total + p * (p - 1) / 4 * math.log(math.pi), out)
 
 
 def gammaln(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """lgamma."""
-    return _finish(apply(ops.lgamma, (_floating(input),)), out)
+    return finish(apply(ops.lgamma, (_floating(input),)), out)
 
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x)."""
     a, x = _both(input, other)
-    return _finish(apply(ops.gammainc, (a, x, False)), out)
+    return finish(apply(ops.gammainc, (a, x, False)), out)
 
 
 def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x)."""
     a, x = _both(input, other)
-    return _finish(apply(ops.gammainc, (a, x, True)), out)
+    return finish(apply(ops.gammainc, (a, x, True)), out)
 
 
 # Two operands ------------------------------------------------------------------------------
@@ -217,17 +217,17 @@ def xlog1py(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     nothing = (x == 0) & (y == y)
     value = _where(nothing, 0.0, x) * apply(ops.log1p, (_where(nothing, 0.0, y),))
     grad_link = x * apply(ops.log1p, (_where(nothing, y.detach(), 0.0),))
-    return _finish(value + _where(nothing, grad_link, 0.0), out)
+    return finish(value + _where(nothing, grad_link, 0.0), out)
 
 
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The larger; NaN only if both are."""
-    return _finish(_extreme(ops.maximum, input, other), out)
+    return finish(_extreme(ops.maximum, input, other), out)
 
 
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The smaller; NaN only if both are."""
-    return _finish(_extreme(ops.minimum, input, other), out)
+    return finish(_extreme(ops.minimum, input, other), out)
 
 
 def _extreme(record: Any, a: Tensor, b: Tensor) -> Tensor:
@@ -239,7 +239,7 @@ def _extreme(record: Any, a: Tensor, b: Tensor) -> Tensor:
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input times 2 to the power of other."""
-    return _finish(apply(ops.mul, (input, apply(ops.pow_, (2.0, other)))), out)
+    return finish(apply(ops.mul, (input, apply(ops.pow_, (2.0, other)))), out)
 
 
 def frexp(input: Tensor, *, out: Any = None) -> Any:
@@ -274,7 +274,7 @@ def _polynomial(name: str, first: Callable, step: Step, shifted: bool = False) -
         for k in range(2, top + 1):
             before, now = now, step(k, x, now, before)
             result = _where(order == k, now, result)
-        return _finish(result, out)
+        return finish(result, out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{name} of order n at x, by its recurrence."
@@ -306,43 +306,6 @@ POLYNOMIALS = {
 }  # fmt: skip
 
 
-# Real numbers seen as complex ones ---------------------------------------------------------
-
-
-def same(input: Tensor) -> Tensor:
-    """The tensor itself."""
-    return input
-
-
-def positive(input: Tensor) -> Tensor:
-    """+input."""
-    if input._dtype is bool_:
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return input
-
-
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The conjugate, computed: a copy."""
-    return _finish(clone(input), out)
-
-
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere."""
-    return (input == input) | True
-
-
-def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """pi for negative numbers, 0 for others, NaN for NaN."""
-    x = _floating(input)
-    value = _where(x < 0, math.pi, 0.0) + x * 0
-    return _finish(_where(apply(ops.isinf, (x,)), _where(x < 0, math.pi, 0.0), value), out)
-
-
-def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sign."""
-    return _finish(apply(ops.sign, (input,)), out)
-
-
 SPECIAL: dict[str, Callable] = {
     **PLAIN, **POLYNOMIALS,
     **by_name(
@@ -352,19 +315,16 @@ SPECIAL: dict[str, Callable] = {
     "softmax": softmax, "log_softmax": log_softmax, "logsumexp": logsumexp,
     "modified_bessel_i0": PLAIN["i0"], "modified_bessel_i1": PLAIN["i1"],
 }  # fmt: skip
+SPECIAL = {name: checked(function, name) for name, function in SPECIAL.items()}
 FUNCTIONS: dict[str, Callable] = {
-    **by_name(
-        polygamma, fmax, fmin, ldexp, frexp, positive, conj_physical, isreal, angle, sgn,
-    ),
+    **by_name(polygamma, fmax, fmin, ldexp, frexp),
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
-    "conj": alias, "resolve_conj": same, "resolve_neg": same, "real": alias,
     **{f"special_{name}": function for name, function in SPECIAL.items()},
 }  # fmt: skip
 METHODS: dict[str, Callable] = {
     **{
         name: FUNCTIONS[name]
-        for name in """fmax fmin ldexp frexp positive conj_physical isreal angle sgn i0 mvlgamma
-        igamma igammac conj resolve_conj resolve_neg""".split()
+        for name in "fmax fmin ldexp frexp i0 mvlgamma igamma igammac".split()
     },
     "polygamma": tensor_polygamma,
 }  # fmt: skip

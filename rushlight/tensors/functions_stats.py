@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -14,13 +15,16 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import full, linspace
 from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_complex import adjoint, imag, real
+from rushlight.tensors.functions_complex import complex as complex_
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import _finish
-from rushlight.tensors.functions_reduce import Median, mean
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import any as any_
+from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import (
     known,
+    nonzero,
     scatter_reduce,
     sort,
 )
@@ -30,6 +34,7 @@ from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Median = result_class("median", ("values", "indices"))
 NanMedian = result_class("nanmedian", ("values", "indices"))
 Histogram = result_class("histogram", ("hist", "bin_edges"))
 Histogramdd = result_class("histogramdd", ("hist", "bin_edges"))
@@ -111,7 +116,7 @@ def quantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim; NaN where there is a NaN."""
-    return _finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
+    return finish(_quantile("quantile", input, q, dim, keepdim, interpolation, False), out)
 
 
 def nanquantile(
@@ -119,7 +124,7 @@ def nanquantile(
     interpolation: str = "linear", out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Quantiles along dim, NaN left out."""
-    return _finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
+    return finish(_quantile("nanquantile", input, q, dim, keepdim, interpolation, True), out)
 
 
 def _median(skip: bool, pair: type) -> Callable:
@@ -129,7 +134,7 @@ def _median(skip: bool, pair: type) -> Callable:
         size = flat._shape[axis]
         if not size:
             if dim is None:
-                return _finish(full((), math.nan, dtype=input._dtype), out)
+                return finish(full((), math.nan, dtype=input._dtype), out)
             raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
         order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
         missing = apply(ops.isnan, (flat.detach(),))
@@ -138,13 +143,13 @@ def _median(skip: bool, pair: type) -> Callable:
         at = apply(ops.gather, (order, axis, place.clamp(min=0).to(int64)))
         values = apply(ops.gather, (flat, axis, at))
         if dim is None:
-            return _finish(reshape(values, ()), out)
+            return finish(reshape(values, ()), out)
         if not input.dim():
             values, at = reshape(values, ()), reshape(at, ())
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
         if out is not None:
-            return pair((_finish(values, out[0]), _finish(at, out[1])))
+            return pair((finish(values, out[0]), finish(at, out[1])))
         return pair((values, at))
 
     function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
@@ -187,7 +192,7 @@ def histogram(
     result = Histogram((known(counts), known(edges)))
     if out is None:
         return result
-    return Histogram((_finish(result[0], out[0]), _finish(result[1], out[1])))
+    return Histogram((finish(result[0], out[0]), finish(result[1], out[1])))
 
 
 def histogramdd(
@@ -198,11 +203,33 @@ def histogramdd(
     points = look(input.detach()).reshape(-1, input._shape[-1])
     count = points.shape[1]
     each = [bins] * count if isinstance(bins, int) else list(bins)
+    if len(each) != count:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of the input."
+        )
     ranges = [None] * count if range is None else list(zip(range[::2], range[1::2], strict=True))
     edges = [_edges(points[:, i], b, r) for i, (b, r) in enumerate(zip(each, ranges, strict=True))]
     weights = None if weight is None else look(weight.detach()).reshape(-1)
-    found, _ = np.histogramdd(points, edges, weights=weights, density=density)
+    found = _counts(points, edges, weights)
+    if density:
+        volume = functools.reduce(np.multiply.outer, [np.diff(e) for e in edges])
+        found = found / (volume * found.sum())
     return Histogramdd((known(found.astype(points.dtype)), tuple(known(e) for e in edges)))
+
+
+def _counts(points: np.ndarray, edges: list[np.ndarray], weights: np.ndarray | None) -> np.ndarray:
+    """How many points lie in each cell; the last edge belongs to the last bin. Edges that fall
+    have bins that hold nothing."""
+    sizes = tuple(len(e) - 1 for e in edges)
+    inside, cells = np.ones(len(points), bool), []
+    for column, e in zip(points.T, edges, strict=True):
+        at = np.searchsorted(e, column, "right") - 1
+        at[column == e[-1]] = len(e) - 2
+        inside &= (column >= e[0]) & (column <= e[-1])
+        cells.append(at)
+    flat = np.ravel_multi_index([c[inside] for c in cells], sizes) if inside.any() else []
+    kept = None if weights is None else weights[inside]
+    return np.bincount(np.asarray(flat, np.int64), kept, math.prod(sizes)).reshape(sizes)
 
 
 # Covariance --------------------------------------------------------------------------------
@@ -219,9 +246,11 @@ def cov(
             f"{input.dim()} dimensions"
         )
     x = input if input.dim() == 2 else reshape(input, (1, -1))
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         x = x.float()
     count = x._shape[1]
+    _check_weights(fweights, "fweights", count, "int")
+    _check_weights(aweights, "aweights", count, "float")
     weights = fweights
     if aweights is not None:
         weights = aweights if fweights is None else aweights * fweights
@@ -238,8 +267,32 @@ def cov(
             factor = (total - correction).clamp(min=0)
         else:
             factor = (total - sum_(weights * aweights) * correction / total).clamp(min=0)
-    result = matmul(off, scaled.transpose(0, 1)) / factor
+    result = matmul(off, adjoint(scaled)) / factor
     return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
+
+
+def _check_weights(weights: Tensor | None, name: str, count: int, kind: str) -> None:
+    if weights is None:
+        return
+    if weights.dim() > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with "
+            f"{weights.dim()} dimensions"
+        )
+    kinds = ("int", "uint") if kind == "int" else ("float",)
+    if weights._dtype.kind not in kinds:
+        text = "integral" if kind == "int" else "floating point"
+        raise RuntimeError(
+            f"cov(): expected {name} to have {text} dtype but got {name} with "
+            f"{weights._dtype.name} dtype"
+        )
+    if weights.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the "
+            f"input but got {weights.numel()} != {count}"
+        )
+    if weights.numel() and look(weights.detach()).min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -252,8 +305,11 @@ def corrcoef(input: Tensor) -> Tensor:
     c = cov(input)
     if not c.dim():
         return c / c
-    spread = apply(ops.sqrt, (c.diagonal(),))
-    return (c / unsqueeze(spread, 1) / unsqueeze(spread, 0)).clamp(-1, 1)
+    spread = apply(ops.sqrt, (real(c.diagonal()),))
+    share = c / unsqueeze(spread, 1) / unsqueeze(spread, 0)
+    if not share._dtype.is_complex:
+        return share.clamp(-1, 1)
+    return complex_(real(share).clamp(-1, 1), imag(share).clamp(-1, 1))
 
 
 # Elsewhere ---------------------------------------------------------------------------------
@@ -267,7 +323,7 @@ def isin(
     a = elements if isinstance(elements, Tensor) else tensor_of(elements)
     b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
     found = any_(unsqueeze(a, -1) == reshape(b, (-1,)), -1)
-    return _finish(~found if invert else found, out)
+    return finish(~found if invert else found, out)
 
 
 def renorm(
@@ -281,7 +337,7 @@ def renorm(
     size = apply(
         ops.norm, (input, float(p), tuple(d for d in range(input.dim()) if d != dim), True)
     )
-    return _finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
+    return finish(input * _where(size > maxnorm, maxnorm / (size + 1e-7), 1.0), out)
 
 
 def index_reduce(
@@ -297,16 +353,17 @@ def index_reduce(
     if not input.dim():
         flat = index_reduce(reshape(input, (1,)), 0, index, reshape(source, (-1,)), reduce,
                             include_self=include_self)  # fmt: skip
-        return _finish(reshape(flat, ()), out)
+        return finish(reshape(flat, ()), out)
     at = wrap_dim(dim, input.dim())
     shape = [-1 if d == at else 1 for d in range(input.dim())]
     wide = expand(reshape(index.to(int64), shape), source._shape)
-    return _finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
+    return finish(scatter_reduce(input, at, wide, source, reduce, include_self=include_self), out)
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The first `size` places that are not zero, filled up with fill_value."""
-    rows = np.argwhere(look(input.detach())).astype(np.int64).reshape(-1, input.dim())[:size]
+    rows = nonzero(input.detach())
+    rows = look(rows)[:size]
     result = np.full((size, input.dim()), fill_value, np.int64)
     result[: len(rows)] = rows
     return known(result)

@@ -12,6 +12,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
@@ -46,9 +47,36 @@ def _view_dtype(t: Tensor, dtype: DType) -> Tensor:
     if have == want:
         steps = ((ops.bitcast, (dtype,), t._shape, dtype),) if dtype is not t._dtype else ()
         return make_view(t, steps, t._shape, t.stride(), t.storage_offset(), "ViewBackward0")
-    raise NotImplementedError(
-        f"view: reading {t._dtype.name} as {dtype.name} changes the element size"
-    )
+    return _view_size(t, dtype, have, want)
+
+
+def _view_size(t: Tensor, dtype: DType, have: int, want: int) -> Tensor:
+    """Numbers of another size: the last dimension, one after the other in memory, changes."""
+    how = f"to view {NAMES[t._dtype.name]} as {NAMES[dtype.name]} (different element sizes)"
+    if not t.dim():
+        raise RuntimeError(f"self.dim() cannot be 0 {how}")
+    strides, shape, offset = t.stride(), t._shape, t.storage_offset()
+    if strides[-1] != 1 and shape[-1] > 1:
+        raise RuntimeError(f"self.stride(-1) must be 1 {how}, but got {strides[-1]}")
+    if have > want:
+        times = have // want
+        record, size = ops.read_narrower, shape[-1] * times
+        moved, place = tuple(s * times for s in strides[:-1]), offset * times
+    else:
+        times = want // have
+        if shape[-1] % times:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {times} {how}, but got {shape[-1]}"
+            )
+        if offset % times or any(s % times for s in strides[:-1]):
+            raise RuntimeError(
+                f"self.storage_offset() and the strides but the last must be divisible by {times} "
+                f"{how}, but got {offset} and {list(strides)}"
+            )
+        record, size = ops.read_wider, shape[-1] // times
+        moved, place = tuple(s // times for s in strides[:-1]), offset // times
+    new = (*shape[:-1], size)
+    return make_view(t, ((record, (dtype,), new, dtype),), new, (*moved, 1), place, "ViewBackward0")
 
 
 def reshape(input: Tensor, *shape: Any) -> Tensor:
@@ -140,6 +168,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
             f"movedim: Invalid source or destination dims: source ({src} dims) should contain the "
             f"same number of dims as destination ({dst} dims)"
         )
+    for name, given, found in (("source", source, src), ("destination", destination, dst)):
+        if len(set(found)) != len(found):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     order: list[int | None] = [None] * ndim
     for s, d in zip(src, dst, strict=True):
         order[d] = s
@@ -249,7 +280,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def ravel(input: Tensor) -> Tensor:
-    return reshape(input, (-1,))
+    return reshape(contiguous(input), (-1,))
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:

@@ -7,6 +7,7 @@ adopts their history, and every view starts its own history again from the base'
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rushlight import ops
@@ -14,11 +15,13 @@ from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.dtypes import BYTE_FLOATS
 from rushlight.engine.capture import open_session
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
+from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through
@@ -29,11 +32,16 @@ NO_GRAD_VIEW = (
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
 NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
     "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    **{dtype.name: dtype.name.capitalize() for dtype in BYTE_FLOATS},
 }  # fmt: skip
 
 
@@ -76,10 +84,7 @@ def check_inplace(tensor: Tensor) -> None:
                 "a leaf Variable that requires grad is being used in an in-place operation."
             )
     if view is not None and overlaps(tensor._shape, view.strides):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a "
-            "single memory location. Please clone() the tensor before performing the operation."
-        )
+        raise RuntimeError(OVERLAP)
 
 
 def inplace(tensor: Tensor, record: OpDef, args: tuple, kwargs: dict | None = None) -> Tensor:
@@ -103,7 +108,7 @@ def store(tensor: Tensor, result: Tensor) -> Tensor:
 
 
 def check_can_cast(have: Any, want: Any) -> None:
-    if KINDS[have.kind] > KINDS[want.kind]:
+    if CATEGORY[have.kind] > CATEGORY[want.kind]:
         raise RuntimeError(
             f"result type {NAMES[have.name]} can't be cast to the desired output type "
             f"{NAMES[want.name]}"
@@ -138,6 +143,12 @@ def _assign(tensor: Tensor, result: Tensor) -> Tensor:
         storage.replace(write_through(before, view.steps, result._value()))
         counter.version += 1
         return tensor
+    seen = () if base._view is None else base._view.steps
+    if (*seen, *view.own) != view.steps:
+        raise NotImplementedError(
+            "in-place change of a view under autograd, after its base was changed in place by t_, "
+            "transpose_, squeeze_, unsqueeze_ or as_strided_; take the view afterwards"
+        )
     if tensor._grad is None:
         tensor._grad = Grad(requires=False)
         tensor._grad.base_fn = None if base._grad is None else base._grad.fn
@@ -207,14 +218,38 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
         hook(variable)
 
 
-def write_out(out: Tensor, result: Tensor) -> Tensor:
-    """`out=`: the result goes into a tensor of the caller, resized if the shape differs."""
+def check_apart(out: Any, sources: Iterable[Any]) -> None:
+    """`out=` of an op that reads its operands while it writes: no memory in common."""
+    for target in out if isinstance(out, tuple | list) else (out,):
+        if not isinstance(target, Tensor) or not target.numel():
+            continue
+        if target._view is not None and overlaps(target._shape, target._view.strides):
+            raise RuntimeError(OVERLAP)
+        for source in sources:
+            if isinstance(source, Tensor) and source._storage is target._storage:
+                raise RuntimeError(
+                    "unsupported operation: some elements of the input tensor and the written-to "
+                    "tensor refer to a single memory location. Please clone() the tensor before "
+                    "performing the operation."
+                )
+
+
+def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
+    """`out=`: the result goes into a tensor of the caller, resized if the shape differs.
+
+    `exact`: the dtype must be the result's.
+    """
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if STATE.grad and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "out=... arguments don't support automatic differentiation, but one of the arguments "
             "requires grad."
+        )
+    if exact and result._dtype is not out._dtype:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} "
+            "instead"
         )
     check_can_cast(result._dtype, out._dtype)
     if result._dtype is not out._dtype:

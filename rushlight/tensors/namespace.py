@@ -18,6 +18,14 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
+    float8_e4m3fn,
+    float8_e4m3fnuz,
+    float8_e5m2,
+    float8_e5m2fnuz,
+    float8_e8m0fnu,
     float16,
     float32,
     float64,
@@ -31,15 +39,19 @@ from rushlight.base.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
+from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
     convert,
     families,
     functional_act,
+    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
     default_dtype,
@@ -83,28 +95,19 @@ from rushlight.tensors.layouts import (
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
+from rushlight.tensors.old_classes import OLD_CLASSES
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import TYPE_NAMES
-
-
-def _names_of_types() -> dict[str, Any]:
-    """torch.FloatTensor(...) and so on: constructors of one dtype."""
-
-    def constructor(name: str, dtype: DType) -> Any:
-        def build(*args: Any) -> Tensor:
-            if len(args) == 1 and not isinstance(args[0], int):
-                return tensor(args[0], dtype=dtype)
-            return zeros(*args, dtype=dtype)
-
-        build.__name__ = name
-        return build
-
-    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -187,7 +190,7 @@ TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
-TABLE.update(_names_of_types())
+TABLE.update(OLD_CLASSES)
 TABLE.update(autocast.FUNCTIONS)
 TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
@@ -203,19 +206,25 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    complex32, complex64, complex128,
+    float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
     functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_act.embedding,
+    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
     functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
+    sparse_coo=sparse_coo, sparse_csr=sparse_csr, sparse_csc=sparse_csc, sparse_bsr=sparse_bsr,
+    sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
-    double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
+    double=float64, half=float16, cfloat=complex64,
+    cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=math.pi, e=math.e, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
+Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

@@ -72,16 +72,6 @@ def overlaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return any(size > 1 and stride == 0 for size, stride in zip(shape, strides, strict=True))
 
 
-def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """True unless the dimensions nest without touching."""
-    reach = 1
-    for stride, size in sorted((st, sz) for sz, st in zip(shape, strides, strict=True) if sz > 1):
-        if stride < reach:
-            return True
-        reach = stride * (size - 1) + reach
-    return False
-
-
 def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     """Replace -1; RuntimeError with PyTorch's text."""
     shape = tuple(map(int, shape))

@@ -110,7 +110,8 @@ def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.
     """A window over row-major memory, strides and offset in elements."""
     flat = array.reshape(-1)[offset:]
     steps = [s * array.itemsize for s in strides]
-    return np.lib.stride_tricks.as_strided(flat, shape, steps)
+    bits = flat.view(f"u{flat.itemsize}") if flat.itemsize == 1 else flat  # numpy lacks float8
+    return np.lib.stride_tricks.as_strided(bits, shape, steps).view(flat.dtype)
 
 
 def data_node(array: np.ndarray, dtype: DType) -> Node:

@@ -25,10 +25,11 @@ import rushlight.ops as O
 from rushlight.backends.llvm import fold, reduce_columns, reduce_panels
 from rushlight.base.dtypes import float32
 from rushlight.compiler import pipeline, plan
-from rushlight.compiler.fuse import group
+from rushlight.compiler.fuse import grouping
+from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile import build_map, build_rows, kernel
+from rushlight.compiler.tile import build_map, build_split, kernel
 from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
 from rushlight.engine.programs import make_template
 from rushlight.engine.realize import run_program
@@ -125,11 +126,11 @@ def update_what_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def fuse_what_reads_elsewhere(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(group.Grouping, "_reads_of", lambda self, node, where: [])
+    patch.setattr(grouping.Grouping, "_reads_of", lambda self, node, where: [])
 
 
 def forget_what_must_run_first(patch: pytest.MonkeyPatch) -> None:
-    one = lambda reads, writes, inputs: [list(range(len(reads)))[::-1]]  # noqa: E731
+    one = lambda levels: [list(range(len(levels)))[::-1]]  # noqa: E731
     patch.setattr(plan, "_regions", one)
 
 
@@ -140,7 +141,7 @@ def fewer_partials_across(patch: pytest.MonkeyPatch) -> None:
 
 
 FAULTS: dict[str, tuple[Patch, Callable[[], str]]] = {
-    "chunk of split sums": (chunk_of(build_rows), split_against_rows),
+    "chunk of split sums": (chunk_of(build_split), split_against_rows),
     "chunk of row sums": (chunk_of(fold), split_against_rows),
     "partials of column sums": (fewer_partials_across, contiguous_against_strided),
     "multiply-add contracted": (fuse_multiply_and_add, fused_against_alone),
@@ -166,6 +167,6 @@ def test_orders_that_are_compared_are_really_different_kernels() -> None:
     assert [g.kind for g in _groups(O.reduce_sum(floats(2, 300), (1,)))] == ["rows"]
 
 
-def _groups(root: Node) -> list[group.Group]:
+def _groups(root: Node) -> list[Group]:
     points = pipeline.choose_points([root], Hints({}))
-    return group.group_points(points, Hints({}))
+    return grouping.group_points(points, Hints({}))

@@ -16,7 +16,7 @@ import pytest
 from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.target import HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
-from rushlight.engine.programs import _layout, _symbolic_graph, make_template
+from rushlight.engine.programs import _layout, make_template, symbolic_graph
 from rushlight.engine.signature import offset_positions, record
 from rushlight.ir.symint_walk import evaluate
 
@@ -40,7 +40,7 @@ def plan_of(seed: int, donate: bool, symbolic: bool) -> Planned:
     samples = np.stack([ints, ints * 2 + 1]) if symbolic else ints[None]
     template = make_template(samples, offset_positions(recording))
     donated = frozenset(range(len(recording.inputs)) if donate else ())
-    graph = _symbolic_graph(recording, template, donated, lambda node: node.name)
+    graph = symbolic_graph(recording, template, donated, lambda node: node.name)
     plan = compile_graph(graph, lambda programs: [Unbuilt(p) for p in programs], verify=True)
     values = template.match(ints)
     assert values is not None

@@ -27,10 +27,12 @@ def values(dtype: str) -> np.ndarray:
 FLOAT_ONLY = set(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh "
     "cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid div atan2 copysign "
-    "nextafter".split()
+    "nextafter angle".split()
 )
-WHOLE_ONLY = set("bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right".split())
-NOT_BOOL = set("neg sub floor_divide fmod remainder pow shift_left shift_right".split())
+WHOLE_ONLY = set(
+    "bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right gcd".split()
+)
+NOT_BOOL = set("neg sub floor_divide fmod remainder pow shift_left shift_right gcd".split())
 CASES = [
     (r, d)
     for r in ELEMENTWISE

@@ -49,3 +49,15 @@ def test_every_name_that_functional_promises_is_there():
 
     functional = torch.nn.functional
     assert [name for name in functional.__all__ if not hasattr(functional, name)] == []
+
+
+def test_every_file_of_the_package_can_be_imported():
+    """Also those that no test of this machine runs: a name that moved is found here."""
+    files = sorted((ROOT / "rushlight").rglob("*.py"))
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    wanted = [name for name in names if not name.endswith(("__main__", "_impl"))]
+    code = f"""import importlib
+for name in {wanted!r}:
+    importlib.import_module(name.removesuffix(".__init__"))
+print("done")"""
+    assert run(code) == "done"

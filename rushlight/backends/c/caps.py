@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from rushlight.base.config import available_cores, config
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 NAMES = ("cc", "gcc", "clang")
@@ -39,7 +39,7 @@ def find() -> Caps | Missing:
         "c",
         features="|".join((*command, said, *FLAGS, cpu_flags())),
         threads=threads,
-        dtypes=frozenset(dtype.name for dtype in ALL_DTYPES),
+        dtypes=frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS)),
         groups=SLOTS,
     )
 

@@ -126,11 +126,13 @@ class Context:
 
     # expressions --------------------------------------------------------------------------------
 
-    def expr(self, e: E, acc: E | None = None) -> E:
-        """The expression over arrays in place of tiles, and over `acc` in place of its leaf."""
-        if acc is None:
+    def expr(self, e: E, *accs: E) -> E:
+        """The expression over arrays in place of tiles, and over `accs` in place of its leaves."""
+        if not accs:
             return rewrite_expr(e, self._placed, self._memo)
-        return rewrite_expr(e, lambda node: acc if node.op == "acc" else self._placed(node))
+        return rewrite_expr(
+            e, lambda node: accs[node.meta] if node.op == "acc" else self._placed(node)
+        )
 
     def index(self, at: Index) -> Index:
         return map_index(at, self.expr)

@@ -11,7 +11,17 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from rushlight.base.dtypes import DType, find_dtype, float32, int32, int64, uint16, uint32, uint64
+from rushlight.base.dtypes import (
+    DType,
+    find_dtype,
+    float32,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 
@@ -44,7 +54,9 @@ def is_narrow_float(dtype: DType) -> bool:
 
 
 def carrier(dtype: DType) -> DType:
-    """The dtype that carries a value in text: the bits of 16-bit floats."""
+    """The dtype that carries a value in text: the bits of floats of 16 and 8 bits."""
+    if dtype.is_floating_point and dtype.itemsize == 1:
+        return uint8
     return uint16 if is_narrow_float(dtype) else dtype
 
 

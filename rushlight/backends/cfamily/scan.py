@@ -49,12 +49,10 @@ class _Scan:
 
     def blocks(self) -> c.Block:
         context, over = self.context, self.statement.over
-        rows = product(axis.extent for axis in self.statement.axes)
-        row = context.axis("row", rows)
+        row = context.axis("row", product(axis.extent for axis in self.statement.axes))
         block = context.axis("block", ceildiv(over.extent, BLOCK))
-        totals = [context.array("totals", d, rows * block.extent) for d in self.monoid.dtypes]
-        start = block.var * BLOCK
-        stop = minimum(start + BLOCK, over.extent)
+        totals = [context.array("totals", d, row.extent * block.extent) for d in self.monoid.dtypes]
+        start, stop = block.var * BLOCK, minimum(block.var * BLOCK + BLOCK, over.extent)
         place = row.var * block.extent + block.var
         binds = bound(self.statement.axes, row.var)
 
@@ -62,11 +60,8 @@ class _Scan:
             return tuple(s.load(array, base + at) for array, base in totals)
 
         def keep(values: Parts) -> c.Puts:
-            return c.Puts(
-                tuple(
-                    c.Put(a, base + place, v) for (a, base), v in zip(totals, values, strict=True)
-                )
-            )
+            pairs = zip(totals, values, strict=True)
+            return c.Puts(tuple(c.Put(array, base + place, v) for (array, base), v in pairs))
 
         def fold() -> Sequence[c.Code]:
             turns = c.For(over.var, start, stop, 1, (self._step(),))

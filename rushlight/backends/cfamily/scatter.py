@@ -15,9 +15,8 @@ from rushlight.backends.cfamily.monoid import join
 from rushlight.backends.cfamily.sort import Keys, Sorter
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
-from rushlight.compiler.tile.rewrite import substitute_axes
+from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir import scalar as s
-from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
 
 Index = int | Expr
@@ -63,7 +62,7 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
         sorter.keys_at, half + s.as_index(at), s.lt(at, context.whole(count)), s.const(-1, int64)
     )
     update = Var("update_id", 0, None, "axis")
-    value: E = substitute_axes(ir.Store(grid.dest, 0, grid.value), {grid.update.name: update}).value
+    value = Substitution({grid.update.name: update}).expr(grid.value)
     step = (
         c.Bind(update, s.as_index(s.load(sorter.places_at, half + s.as_index(at)))),
         c.Set((("new_value", join(grid.kind, acc, value)),)),

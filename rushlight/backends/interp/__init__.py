@@ -7,10 +7,12 @@ only where nothing over- or underflows on the way (see fma.py).
 from __future__ import annotations
 
 from rushlight.backends.interp.plan import InterpExecutable, InterpPlan, build
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Backend, Caps, Plan
 
-_CAPS = Caps("interp", vector_bytes=4, dtypes=frozenset(d.name for d in ALL_DTYPES))
+_CAPS = Caps(
+    "interp", vector_bytes=4, dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS))
+)
 
 
 def find() -> Caps:

@@ -19,9 +19,6 @@ from rushlight.backends.llvm.types import Launch, LlvmExecutable, Scratch
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import AttentionGrid, DotGrid, Grid, Program, ScatterGrid
 
-ContextFactory = Callable[[str], KernelContext]
-
-
 # Grids with an algorithm of their own.
 _LOWER: dict[type, Callable[..., tuple[list[Launch], list[Scratch]]]] = {
     DotGrid: lower_dot_grid,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 # Below these an x86 has no rounding instructions, and code would need calls to libm.
@@ -84,5 +84,5 @@ def find_caps(override: str = "", threads: int = 0) -> Caps | Missing:
         vector_bytes=split_target(features).vector_bytes,
         threads=threads or len(os.sched_getaffinity(0)),
         stack_tile_bytes=32 << 10,
-        dtypes=frozenset(d.name for d in ALL_DTYPES),
+        dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
     )

@@ -30,6 +30,7 @@ from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
+from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import (
     DotSchedule,
     ThinSchedule,
@@ -38,7 +39,7 @@ from rushlight.backends.llvm.schedule import (
 )
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_store, emit_value
+from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
 from rushlight.ir.scalar import acc, cast
@@ -259,9 +260,7 @@ class DotEmitter:
                     grid.n.name: builder.add(n0, column),
                 }
                 lanes, known = Lanes(s.lanes, grid.n, mask), {result: sums}
-                for store in grid.stores:
-                    value = emit_value(ctx, builder, store.value, env, lanes, known)
-                    emit_store(ctx, builder, store, env, lanes, value, known)
+                emit_stores(ctx, builder, grid.stores, env, lanes, known)
 
             in_vectors(ctx, builder, columns, s.lanes, finish)
 

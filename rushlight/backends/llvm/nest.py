@@ -20,6 +20,7 @@ from rushlight.backends.llvm.access import (
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.monoid import scan_monoid
 from rushlight.backends.llvm.ops import constant, splat
+from rushlight.backends.llvm.puts import value_and_mask
 from rushlight.backends.llvm.turn import emit_turned, find_turn
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import Map, Scan, Store
@@ -79,7 +80,7 @@ def emit_points(
     pending = []
     for env, lanes in points:
         emitter = ValueEmitter(ctx, ctx.builder, env, lanes, {}, leaves)
-        pending.append((emitter, [emitter.full(s.value) for s in statement.stores]))
+        pending.append((emitter, [value_and_mask(emitter, s) for s in statement.stores]))
     for emitter, values in pending:
         for store, value in zip(statement.stores, values, strict=True):
             emitter.store(store, value)

@@ -117,7 +117,6 @@ class _State:
         self.lock = threading.RLock()
         self.pool: Pool | None = None
         self.threads = 0
-        self.spin_us: float | None = None
 
 
 _STATE = _State()
@@ -142,19 +141,6 @@ def set_num_threads(threads: int) -> None:
             _drop_pool()
 
 
-def set_spin_us(spin_us: float) -> None:
-    """How long workers wait awake for more work (then they sleep)."""
-    if spin_us < 0:
-        raise ValueError(f"set_spin_us: expects a time >= 0, got {spin_us}")
-    with _STATE.lock:
-        _STATE.spin_us = spin_us
-        _drop_pool()
-
-
-def _spin_us() -> float:
-    return config.spin_us if _STATE.spin_us is None else _STATE.spin_us
-
-
 def get_pool() -> Pool:
     """The pool of this process with the present settings."""
     pool = _STATE.pool
@@ -162,13 +148,13 @@ def get_pool() -> Pool:
         with _STATE.lock:
             pool = _STATE.pool
             if pool is None:
-                pool = _STATE.pool = Pool(get_num_threads(), _spin_us())
+                pool = _STATE.pool = Pool(get_num_threads(), config.spin_us)
     return pool
 
 
 def describe_pool() -> str:
     """The state of the pool, for people."""
-    threads = f"{get_num_threads()} threads, spinning {_spin_us()} us before they sleep"
+    threads = f"{get_num_threads()} threads, spinning {config.spin_us} us before they sleep"
     pool = _STATE.pool
     if pool is None:
         return f"{threads}; not started (the first large program does it)"
@@ -195,9 +181,9 @@ def _drop_pool(timeout_s: float = -1) -> None:
 def _after_fork_in_child() -> None:
     """No worker lives on in the child, and a lock may be held by a thread that is not there."""
     global _STATE
-    threads, spin_us, old = _STATE.threads, _STATE.spin_us, _STATE.pool
+    threads, old = _STATE.threads, _STATE.pool
     _STATE = _State()
-    _STATE.threads, _STATE.spin_us = threads, spin_us
+    _STATE.threads = threads
     # The old pool's memory stays: freeing it is not worth reasoning about a half-done run.
     _LEFT_BY_FORK.append(old)
 

@@ -49,9 +49,6 @@ BIAS = 1 << 40
 LAUNCH_FIELDS = (
     "function", "buffers", "ints", "scalars", "count", "grain", "cost_ps", "first_unit",
 )  # fmt: skip
-# A region: its launches are launches[first : first + count].
-REGION_FIELDS = ("first", "count")
-
 _PAUSE = {
     "x86": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),

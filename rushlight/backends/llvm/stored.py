@@ -6,26 +6,16 @@ Sizes are the text form of ir/symint.py over the program's sizes; only arithmeti
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from rushlight.backends.llvm.jit import load_object
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
 from rushlight.base.dtypes import find_dtype
 from rushlight.compiler.tile.ir import Program
-from rushlight.ir.symint import Expr, maximum, minimum, text
+from rushlight.ir.size_text import parse_size
+from rushlight.ir.symint import text
 
 _SIZES = ("instances", "local_bytes", "cost")
-_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-}
-_CALLS = {"min": minimum, "max": maximum}
 
 
 def record_of(executable: LlvmExecutable) -> dict[str, Any]:
@@ -58,23 +48,3 @@ def restore(program: Program, record: dict[str, Any], object_bytes: bytes) -> Ll
     )
     scratch = tuple((find_dtype(name), parse_size(size, names)) for name, size in record["scratch"])
     return LlvmExecutable(program, launches, scratch, object_bytes, library)
-
-
-def parse_size(source: str, names: dict[str, Expr]) -> int | Expr:
-    """The size that `symint.text` wrote; ValueError for anything else."""
-
-    def read(node: ast.expr) -> int | Expr:
-        match node:
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.Name(id=name) if name in names:
-                return names[name]
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -read(operand)
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-                return _OPERATORS[type(op)](read(left), read(right))
-            case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in _CALLS:
-                return _CALLS[name](read(a), read(b))
-        raise ValueError(f"size {source!r}: {ast.dump(node)} is not arithmetic over {list(names)}")
-
-    return read(ast.parse(source, mode="eval").body)

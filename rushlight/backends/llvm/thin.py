@@ -27,9 +27,10 @@ from rushlight.backends.llvm.pack import (
     lane_mask,
     min_value,
 )
+from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.types import Launch
-from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import DotGrid
 from rushlight.ir.scalar import acc, cast
 from rushlight.ir.symint import ceildiv, maximum, product
@@ -195,8 +196,6 @@ class ThinEmitter:
                 total = b.load(pointer, typ=self.shape.vector, align=grid.acc_dtype.itemsize)
                 inner = {**env, grid.m.name: row, grid.n.name: b.add(n0, column)}
                 lanes, known = Lanes(s.lanes, grid.n, mask), {result: total}
-                for store in grid.stores:
-                    value = emit_value(ctx, b, store.value, inner, lanes, known)
-                    emit_store(ctx, b, store, inner, lanes, value, known)
+                emit_stores(ctx, b, grid.stores, inner, lanes, known)
 
             in_vectors(ctx, b, count, s.lanes, body)

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import ALL_DTYPES, DType
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, DType
 from rushlight.compiler.target import Backend, Caps, Plan
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir.symint import Expr
 
-_CAPS = Caps("null", dtypes=frozenset(d.name for d in ALL_DTYPES))
+_CAPS = Caps("null", dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,12 +5,17 @@ after    %4 = scatter_nd(%1, %2, [gather_nd(iota(n), [%3])])      n = the size o
 
 `gather_nd(iota(n), [i])` is `i`, checked. It becomes a kernel of its own, and the plan runs every
 such kernel, and whatever else may fail, before the first update in place: a run that fails then
-leaves memory as it was. Only graphs with such an update are changed. An index that is known only
-after the update stays where it is; `steps.py` lets such an update write to a copy.
+leaves memory as it was. An index that is known only after the update stays where it is; `steps.py`
+lets such an update write to a copy.
+
+Without such an update, but with memory that may be taken over, only indices that several nodes use
+are checked apart: the last check then comes early (an embedding is looked up in the forward and
+scattered to at the end of the backward), and more results can take over memory after it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from rushlight.base.dtypes import int64
@@ -33,20 +38,27 @@ def check_first(
 
     `is_update(node)`: a kernel of its own that may write into its first source's memory.
     """
-    order = topological(list(roots)) if donated else []
-    updates = [n for n in order if not n.leaf and n.src and n.src[0] in donated and is_update(n)]
-    if not updates:
+    if not donated:
         return list(roots), {}, {}
-    later = set(updates)
-    for node in order:
+    order = topological(list(roots))
+    later = {n for n in order if not n.leaf and n.src and n.src[0] in donated and is_update(n)}
+    has_update = bool(later)
+    for node in order if has_update else ():
         if not later.isdisjoint(node.src):
             later.add(node)
+    wanted = {node: _indices(node, later) for node in order}
+    uses = Counter((n.src[i], size) for n, places in wanted.items() for i, size in places.items())
+    if not has_update and all(count == 1 for count in uses.values()):
+        return list(roots), {}, {}
     new: dict[Node, Node] = {}
     checks: dict[Node, Node] = {}
     for node in order:
         src = [new[s] for s in node.src]
-        places = _indices(node, later)
-        checked = {i: _checked(src[i], size) for i, size in places.items()}
+        checked = {
+            i: _checked(src[i], size)
+            for i, size in wanted[node].items()
+            if has_update or uses[node.src[i], size] > 1
+        }
         for i, index in checked.items():
             src[i] = index
         if tuple(src) == node.src:
@@ -64,7 +76,7 @@ def check_first(
 def _indices(node: Node, later: set[Node]) -> dict[int, int | Expr]:
     """Positions of the sources that are indices to be checked now -> the size they must fit."""
     first = None if node.op is None else FIRST_INDEX.get(node.op.kind)
-    if first is None:
+    if first is None or node.pairs:  # an attention checks indices of pairs itself
         return {}
     sizes = dict(enumerate(node.src[0].shape, first))
     return {

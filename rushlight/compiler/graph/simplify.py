@@ -5,91 +5,69 @@ before   %3 = reshape(reshape(%1, [6]), [2, 3])     after   %3 = reshape(%1, [2,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from rushlight.ir.node import Node, make_node
+from rushlight.ir.pattern import Any, Op, Rule
+from rushlight.ir.rewrite import Rules, Told
 
 
-def simplify(node: Node) -> Node:
+def simplify(node: Node, told: Told | None = None) -> Node:
     """The node, or a simpler one with the same value. Sources are simplified already."""
-    rule = rule_of(node)
-    return node if rule is None else rule(node)
+    return RULES.apply(node, told)
 
 
-def rule_of(node: Node) -> Callable[[Node], Node] | None:
-    """The rule for this kind of node."""
-    return RULES.get(node.name)
+def _has_shape_of_source(node: Node, x: Node) -> bool:
+    return node.shape == x.shape
 
 
-def _reshape(node: Node) -> Node:
-    source = node.src[0]
-    while source.name == "reshape":
-        source = source.src[0]
-    if source.shape == node.shape:
-        return source
-    return node if source is node.src[0] else _with_source(node, source)
+def _keeps_order(node: Node, x: Node) -> bool:
+    return node.attrs[0] == tuple(range(node.ndim))
 
 
-def _expand(node: Node) -> Node:
-    source = node.src[0]
-    return source if source.shape == node.shape else node
+def _is_whole(node: Node, x: Node) -> bool:
+    all_steps_are_one = all(step == 1 for step in node.attr("step"))
+    return node.shape == x.shape and all_steps_are_one and not any(node.attr("start"))
 
 
-def _permute(node: Node) -> Node:
-    dims = node.attrs[0]
-    source = node.src[0]
-    if source.name == "permute":
-        inner = source.attrs[0]
-        dims = tuple(inner[d] for d in dims)
-        source = source.src[0]
-    if dims == tuple(range(len(dims))):
-        return source
-    if source is node.src[0]:
-        return node
-    return _with_source(node, source, (dims, *node.attrs[1:]))
+def _is_same_region(node: Node, inner: Node, **_: Node) -> bool:
+    return all(node.attr(name) == inner.attr(name) for name in ("start", "length", "step"))
 
 
-def _slice(node: Node) -> Node:
-    source = node.src[0]
-    if source.name == "slice_scatter_" and _same_region(node, source):
-        return source.src[1]
-    whole = source.shape == node.shape and all(step == 1 for step in node.attr("step"))
-    return source if whole and all(s == 0 for s in node.attr("start")) else node
-
-
-def _slice_scatter(node: Node) -> Node:
-    """`x[a:b] += y` writes the region, and then its value into itself once more."""
-    base, update = node.src
-    if update.name == "slice_" and update.src[0] is base and _same_region(node, update):
-        return base
-    if base.name != "slice_scatter_" or not _same_region(node, base):
-        return node
-    # What the base wrote there is not seen any more.
-    assert node.op is not None
-    sources = (base.src[0], update)
-    return make_node(node.op, sources, node.attrs, node.shape, node.dtype)
-
-
-def _same_region(a: Node, b: Node) -> bool:
-    return all(a.attr(name) == b.attr(name) for name in ("start", "length", "step"))
-
-
-def _cast(node: Node) -> Node:
-    return node.src[0] if node.src[0].dtype is node.dtype else node
-
-
-def _with_source(node: Node, source: Node, attrs: tuple | None = None) -> Node:
+def _over(node: Node, *src: Node) -> Node:
+    """The node with other sources."""
     assert node.op is not None  # leaves have no rule
-    return make_node(
-        node.op, (source,), node.attrs if attrs is None else attrs, node.shape, node.dtype
-    )
+    return make_node(node.op, src, node.attrs, node.shape, node.dtype)
 
 
-RULES: dict[str, Callable[[Node], Node]] = {
-    "reshape": _reshape,
-    "expand": _expand,
-    "permute": _permute,
-    "slice_": _slice,
-    "slice_scatter_": _slice_scatter,
-    "cast": _cast,
-}
+def _joined_permute(node: Node, inner: Node, x: Node) -> Node:
+    assert node.op is not None
+    dims = tuple(inner.attrs[0][d] for d in node.attrs[0])
+    return make_node(node.op, (x,), (dims, *node.attrs[1:]), node.shape, node.dtype)
+
+
+x, base, old, update = Any("x"), Any("base"), Any("old"), Any("update")
+_WRITE = Op("slice_scatter_", base, old, name="inner")
+
+RULES = Rules(
+    Rule("reshape_to_the_same_shape", Op("reshape", x, name="node"), lambda node, x: x,
+         _has_shape_of_source),
+    Rule("reshape_of_reshape", Op("reshape", Op("reshape", x), name="node"),
+         lambda node, x: _over(node, x)),
+    Rule("expand_to_the_same_shape", Op("expand", x, name="node"), lambda node, x: x,
+         _has_shape_of_source),
+    Rule("permute_that_keeps_the_order", Op("permute", x, name="node"), lambda node, x: x,
+         _keeps_order),
+    Rule("permute_of_permute", Op("permute", Op("permute", x, name="inner"), name="node"),
+         _joined_permute),
+    Rule("read_of_what_was_written", Op("slice_", _WRITE, name="node"),
+         lambda node, inner, base, old: old, _is_same_region),
+    Rule("slice_of_everything", Op("slice_", x, name="node"), lambda node, x: x, _is_whole),
+    # `x[a:b] += y` writes the region, and then its value into itself once more.
+    Rule("write_of_what_was_read",
+         Op("slice_scatter_", base, Op("slice_", base, name="inner"), name="node"),
+         lambda node, inner, base: base, _is_same_region),
+    # What was written there before is not seen any more.
+    Rule("write_over_a_write", Op("slice_scatter_", _WRITE, update, name="node"),
+         lambda node, inner, base, old, update: _over(node, base, update), _is_same_region),
+    Rule("cast_to_the_same_dtype", Op("cast", x, name="node"), lambda node, x: x,
+         lambda node, x: node.dtype is x.dtype),
+)  # fmt: skip

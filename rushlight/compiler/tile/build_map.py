@@ -21,11 +21,10 @@ def build_map(builder: KernelBuilder) -> Kernel:
     for member in group.members:
         at = group.at[member]
         # Every member is evaluated, in order, so that long chains nest no deeper than one member.
-        value = access.value(member, at)
         if member in builder.outputs:
-            stores.append(
-                Store(builder.output(member), linear(at, strides_of(member.shape)), value)
-            )
+            stores += builder.stores(access, member, at)
+        else:
+            access.value(member, at)
     axes = [Axis(f"d{i}", n) for i, n in enumerate(group.shape)]
     grids, numel = map_grids(axes, stores, builder.hints)
     return builder.finish(grids, numel)
@@ -41,7 +40,7 @@ def build_pieces(builder: KernelBuilder, donatable: frozenset[Node]) -> Kernel:
     return builder.finish(grids)
 
 
-def _piece(
+def piece_of(
     builder: KernelBuilder,
     number: int,
     source: Node,
@@ -83,7 +82,7 @@ def _cat_grids(builder: KernelBuilder, node: Node) -> list[AnyGrid]:
     for number, source in enumerate(node.src):
         origin = [offset if d == dim else 0 for d in range(node.ndim)]
         if 0 not in source.shape:
-            grids += _piece(builder, number, source, node, origin, [1] * node.ndim)
+            grids += piece_of(builder, number, source, node, origin, [1] * node.ndim)
         offset = offset + source.shape[dim]
     return grids
 
@@ -94,7 +93,7 @@ def _update_grids(builder: KernelBuilder, node: Node, donatable: frozenset[Node]
     region = (update, node, node.attr("start"), node.attr("step"))
     axes, place, value = _piece_parts(builder, 1, *region)
     if base not in donatable or not _reads_only(builder, base, value, place):
-        grids = _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
+        grids = piece_of(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
         return grids + _piece_grids(builder, axes, Store(builder.output(node), place, value))
     dest = builder.output(node, "inout")
     store = Store(dest, place, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.base.dtypes import int64
 from rushlight.compiler.graph.in_range import is_in_range
-from rushlight.compiler.tile.build_map import _piece
+from rushlight.compiler.tile.build_map import piece_of
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     AnyGrid,
@@ -48,11 +48,10 @@ def build_dot(builder: KernelBuilder) -> Kernel:
     stores = []
     for member in group.members:
         at = group.at[member]
-        value = epilogue.value(member, at)
         if member in builder.outputs:
-            stores.append(
-                Store(builder.output(member), linear(at, strides_of(member.shape)), value)
-            )
+            stores += builder.stores(epilogue, member, at)
+        else:
+            epilogue.value(member, at)
     grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores))
     return builder.finish([_merge_batch(grid)])
 
@@ -146,7 +145,7 @@ def build_scatter(builder: KernelBuilder, donatable: frozenset[Node]) -> Kernel:
     if in_place:
         builder.inplace.append((node, base))
     elif wide is node.dtype:
-        grids += _piece(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
+        grids += piece_of(builder, 0, base, node, [0] * node.ndim, [1] * node.ndim)
     else:
         grids.append(_flat_copy(builder, base, node, dest))
     grids.append(_updates(builder, node, update, indices, rank, dest))

@@ -8,7 +8,7 @@ instance does is built by `rows`; few long rows are split into chunks by `build_
 from __future__ import annotations
 
 from rushlight.compiler.tile.build_split import build_split
-from rushlight.compiler.tile.columns import column_width, contiguous_column, split_column
+from rushlight.compiler.tile.columns import column_block, contiguous_column
 from rushlight.compiler.tile.ir import (
     CHUNK,
     Axis,
@@ -30,7 +30,7 @@ from rushlight.compiler.tile.transform import (
     roots_of,
 )
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, ceildiv, minimum, product
+from rushlight.ir.symint import Expr, product
 
 
 def build_rows(builder: KernelBuilder) -> Kernel:
@@ -43,13 +43,9 @@ def build_rows(builder: KernelBuilder) -> Kernel:
     body = rows.build()
     grid_axes = [rows.axes[d] for d in group.kept if d != column]
     if column is not None:
-        axis = rows.axes[column]
-        width = column_width(builder, axis)
-        block = Axis("cb", ceildiv(axis.extent, width))
-        lane = Axis("c", minimum(width, axis.extent - block.var * width))
-        # Tiles are indexed by the lane alone, buffers by the whole column.
-        body = split_column(body, axis, block, lane, width)
-        grid_axes.append(block)
+        columns = column_block(builder, rows.axes[column])
+        body = columns.body(body)
+        grid_axes.append(columns.block)
     grid = split_axes(Grid(tuple(grid_axes), tuple(body)))
     return builder.finish([Grid(grid.axes, tuple(_merge_over(rows, list(grid.body))))])
 

@@ -7,7 +7,7 @@ chunk's result to scratch memory, then the binary tree over chunks and the value
 from __future__ import annotations
 
 from rushlight.base.dtypes import int64
-from rushlight.compiler.tile.columns import column_width, split_column
+from rushlight.compiler.tile.columns import column_block
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     CHUNK,
@@ -58,12 +58,9 @@ def build_split(builder: KernelBuilder, column: int | None = None) -> Kernel:
     bodies: list[list[Statement]] = [[Reduce(tuple(rows.lanes), (inner,), tuple(first))], rows.body]
     kept = [rows.axes[d] for d in group.kept if d != column]
     if column is not None:
-        axis = rows.axes[column]
-        width = column_width(builder, axis)
-        block = Axis("cb", ceildiv(axis.extent, width))
-        lane = Axis("c", minimum(width, axis.extent - block.var * width))
-        bodies = [split_column(body, axis, block, lane, width) for body in bodies]
-        kept.append(block)
+        columns = column_block(builder, rows.axes[column])
+        bodies = [columns.body(body) for body in bodies]
+        kept.append(columns.block)
     grids = [Grid((chunk, *kept), tuple(bodies[0])), Grid(tuple(kept), tuple(bodies[1]))]
     return builder.finish(grids)
 

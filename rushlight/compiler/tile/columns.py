@@ -5,6 +5,8 @@ A reduction over rows reads memory in long runs when its instances are blocks of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rushlight.compiler.tile.access import load_of
 from rushlight.compiler.tile.ir import (
     Axis,
@@ -14,7 +16,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.kernel import KernelBuilder
+from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
 from rushlight.compiler.tile.rows import (
     COLUMNS,
     is_reduce,
@@ -27,14 +29,14 @@ from rushlight.compiler.tile.transform import (
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr, ceildiv, minimum, product
 
 # Without tiles of whole columns a block may be wide: long runs of memory, but enough instances.
 MAX_COLUMNS = 1024
 MIN_INSTANCES = 4
 
 
-def column_width(builder: KernelBuilder, axis: Axis) -> int:
+def _column_width(builder: KernelBuilder, axis: Axis) -> int:
     """Columns per instance; never changes bits."""
     group = builder.group
     if any(group.at[member] == group.axes for member in group.members):
@@ -45,57 +47,58 @@ def column_width(builder: KernelBuilder, axis: Axis) -> int:
     return max(COLUMNS, min(MAX_COLUMNS, share))
 
 
-def split_column(
-    body: list[Statement], axis: Axis, block: Axis, lane: Axis, width: int
-) -> list[Statement]:
-    """d -> cb*width + c in buffers and values, d -> c in tiles (which get `width` columns)."""
-    whole = Substitution({axis.name: block.var * width + lane.var}, {axis.name: (lane,)})
-    tiles: dict[Local, Local] = {}
+class ColumnBlock(Substitution):
+    """One instance for `width` columns: d -> cb*width + c in buffers and values, d -> c in tiles.
 
-    class Split(Substitution):
-        def _rebuild(self, node: E) -> E:
-            if node.op == "local":
-                tile, at = node.meta
-                return s.local(narrow(tile), local_only.index(at))
+    Tiles are indexed by the lane c alone and get `width` columns.
+    """
+
+    def __init__(self, axis: Axis, width: int) -> None:
+        self.column, self.width = axis, width
+        self.block = Axis("cb", ceildiv(axis.extent, width))
+        self.lane = Axis("c", minimum(width, axis.extent - self.block.var * width))
+        whole = self.block.var * width + self.lane.var
+        super().__init__({axis.name: whole}, {axis.name: (self.lane,)})
+        self._narrowed: dict[Local, Local] = {}
+
+    def body(self, statements: Iterable[Statement]) -> list[Statement]:
+        return [self.statement(statement) for statement in statements]
+
+    def _rebuild(self, node: E) -> E:
+        if node.op != "local":
             return super()._rebuild(node)
+        tile, at = node.meta
+        return s.local(self._narrow(tile), self._restride(at))
 
-        def store(self, store: Store) -> Store:
-            if not isinstance(store.dest, Local):
-                return super().store(store)
-            return Store(narrow(store.dest), local_only.index(store.at), self.expr(store.value))
+    def store(self, store: Store) -> Store:
+        if not isinstance(store.dest, Local):
+            return super().store(store)
+        return Store(self._narrow(store.dest), self._restride(store.at), self.expr(store.value))
 
-        def item(self, item: ReduceItem) -> ReduceItem:
-            if not isinstance(item.dest, Local):
-                return super().item(item)
-            return ReduceItem(
-                item.kind, self.expr(item.value), narrow(item.dest), local_only.index(item.at)
-            )
+    def item(self, item: ReduceItem) -> ReduceItem:
+        if not isinstance(item.dest, Local):
+            return super().item(item)
+        tile, at = self._narrow(item.dest), self._restride(item.at)
+        return ReduceItem(item.kind, self.expr(item.value), tile, at)
 
-    def narrow(tile: Local) -> Local:
-        if tile not in tiles:
-            shape = tuple(
-                width if n == axis.extent and i == len(tile.shape) - 1 else n
-                for i, n in enumerate(tile.shape)
-            )
-            tiles[tile] = Local(tile.name, tile.dtype, shape)
-        return tiles[tile]
+    def _narrow(self, tile: Local) -> Local:
+        """The tile with `width` columns where it had all of them."""
+        if tile not in self._narrowed:
+            *rows, last = tile.shape
+            shape = (*rows, self.width if last == self.column.extent else last)
+            self._narrowed[tile] = Local(tile.name, tile.dtype, shape)
+        return self._narrowed[tile]
 
-    class LocalOnly(Substitution):
-        def index(self, at: int | Expr) -> int | Expr:
-            return _restride(at, axis, lane, width)
-
-    local_only = LocalOnly({})
-    split = Split(whole.mapping, whole.axes)
-    return [split.statement(statement) for statement in body]
+    def _restride(self, at: int | Expr) -> int | Expr:
+        """Index of a tile with rows of all columns -> the same tile with rows of `width`."""
+        rows = at - self.column.var
+        if rows == 0:
+            return self.lane.var
+        return rows // self.column.extent * self.width + self.lane.var
 
 
-def _restride(at: int | Expr, axis: Axis, lane: Axis, width: int) -> int | Expr:
-    """Index of a tile with rows of axis.extent -> the same tile with rows of `width`."""
-    rows = at - axis.var
-    if rows == 0:
-        return lane.var
-    quotient = rows // axis.extent
-    return quotient * width + lane.var
+def column_block(builder: KernelBuilder, axis: Axis) -> ColumnBlock:
+    return ColumnBlock(axis, _column_width(builder, axis))
 
 
 def contiguous_column(builder: KernelBuilder) -> int | None:
@@ -110,7 +113,8 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
         if is_reduce(member):
             roots.append(_probe(builder, member.src[0], None))
         elif group.at[member] == group.axes:
-            roots.append(_probe(builder, member, member))
+            parts = member.src if is_interleaved(member) else (member,)
+            roots += [_probe(builder, part, part) for part in parts]
     row_votes = column_votes = 0
     for at in index_exprs(roots):
         row_votes += coefficient(at, f"d{reduced[-1]}") == 1

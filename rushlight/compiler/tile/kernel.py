@@ -11,6 +11,8 @@ from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, load_of
+from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
+from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
@@ -26,6 +28,11 @@ from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import substitute, variables
+
+
+def is_interleaved(node: Node) -> bool:
+    return node.op is not None and node.op.kind == "interleave"
+
 
 BLOCK = 8192  # elements per instance of a flat map: a few L1s of work, no schedule of any backend
 
@@ -48,21 +55,12 @@ class Kernel:
     inplace: tuple[tuple[Node, Node], ...] = ()
 
     def reads_own_element(self, source: Node, result: Node) -> bool:
-        """A map that reads `source` only at the offset at which it stores `result`."""
-        numbers = {node: i for i, node in enumerate(self.nodes) if node is not None}
-        source_buffer = self.program.buffers[numbers[source]]
-        result_buffer = self.program.buffers[numbers[result]]
-        (grid,) = self.program.grids
-        assert isinstance(grid, Grid)
-        (statement,) = grid.body
-        assert isinstance(statement, Map)
-        places = [store.at for store in statement.stores if store.dest is result_buffer]
-        loads = [
-            e.meta[1]
-            for e in s.topological([store.value for store in statement.stores])
-            if e.op == "load" and e.meta[0] is source_buffer
-        ]
-        return len(places) == 1 and all(at == places[0] for at in loads)
+        """See `inplace.reads_own_element`, for the buffers that hold these nodes."""
+        return reads_own_element(self.program, self.buffer_of(source), self.buffer_of(result))
+
+    def buffer_of(self, node: Node) -> Buffer:
+        """The buffer that holds a node."""
+        return self.program.buffers[self.nodes.index(node)]
 
 
 @dataclass(eq=False)
@@ -89,6 +87,8 @@ class KernelBuilder:
         """A load when the node lives in memory outside this kernel, else None (compute it)."""
         if node.leaf != "buffer" and (node not in self.points or node in self.group.at):
             return None
+        if 0 in node.shape:  # there is no element, and perhaps no memory, to load from
+            return s.const(0, node.dtype)
         return load_of(self.input(node), node.shape, at, mask)
 
     def number(self, node: Node) -> E:
@@ -106,6 +106,21 @@ class KernelBuilder:
         if node not in self.buffers:
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, node.numel(), role)
         return self.buffers[node]
+
+    def stores(self, access: Access, member: Node, at: tuple) -> list[Store]:
+        """What writes element `at` of a member to memory: one value, or two side by side."""
+        if not is_interleaved(member):
+            place = linear(at, strides_of(member.shape))
+            return [Store(self.output(member), place, access.value(member, at))]
+        place = linear(at, strides_of(member.shape[:-1])) * 2
+        return [
+            Store(
+                self.output(member),
+                place + i,
+                access.value(source, broadcast_coords(source.shape, at)),
+            )
+            for i, source in enumerate(member.src)
+        ]
 
     def scratch(self, dtype: DType, size: int | Expr) -> Buffer:
         buffer = Buffer(f"b{len(self.buffers)}", dtype, size, "scratch")
@@ -148,6 +163,9 @@ def _canonical_sizes(
     for at in _all_sizes(grids, [b.size for b in buffers if numel is None or b.size != numel[1]]):
         for name, var in variables(at).items():
             found.setdefault(name, var)
+            if var.kind == "value" and var.atom.hi is not None:  # a size may be its bound alone
+                for inner, size in variables(var.atom.hi).items():
+                    found.setdefault(inner, size)
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():
@@ -172,7 +190,9 @@ def _all_sizes(
     yield from buffer_sizes
 
 
-_BINDING = frozenset("axes over body batch m n k l s e ev update width axis".split())
+_BINDING = frozenset(
+    "axes over body batch m n k l s products runs_l runs_s row run sums update width axis".split()
+)
 
 
 def _extents(grid: AnyGrid) -> list[int | Expr]:

@@ -30,9 +30,10 @@ from rushlight.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from rushlight.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from rushlight.nn.modules.channelshuffle import ChannelShuffle
-from rushlight.nn.modules.container import ModuleDict, ModuleList, Sequential
+from rushlight.nn.modules.container import Container, ModuleDict, ModuleList, Sequential
 from rushlight.nn.modules.conv import (
     Conv1d,
     Conv2d,
@@ -53,6 +54,21 @@ from rushlight.nn.modules.dropout import (
 from rushlight.nn.modules.flatten import Flatten, Unflatten
 from rushlight.nn.modules.fold import Fold, Unfold
 from rushlight.nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from rushlight.nn.modules.lazy_layers import (
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
+)
 from rushlight.nn.modules.linear import Bilinear, Identity, Linear
 from rushlight.nn.modules.linear_cross_entropy import LinearCrossEntropyLoss
 from rushlight.nn.modules.loss import (
@@ -131,7 +147,7 @@ from rushlight.nn.modules.pooling import (
 )
 from rushlight.nn.modules.rnn import GRU, LSTM, RNN, RNNBase
 from rushlight.nn.modules.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from rushlight.nn.modules.sparse import Embedding
+from rushlight.nn.modules.sparse import Embedding, EmbeddingBag
 from rushlight.nn.modules.transformer import (
     Transformer,
     TransformerDecoder,
@@ -145,6 +161,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -167,6 +184,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -183,6 +201,7 @@ __all__ = [
     "Dropout3d",
     "ELU",
     "Embedding",
+    "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
     "Fold",
@@ -212,6 +231,19 @@ __all__ = [
     "LSTM",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
     "LinearCrossEntropyLoss",

@@ -12,6 +12,8 @@ from rushlight.nn import functional as F
 from rushlight.nn.modules.affine import AffineModule
 from rushlight.nn.modules.module import Module
 
+RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+
 
 class _NormBase(AffineModule):
     """Weight, bias and running statistics of channels; subclasses say which inputs they take."""
@@ -40,12 +42,13 @@ class _NormBase(AffineModule):
         self.track_running_stats = track_running_stats
         self.register_affine(num_features, affine, affine and bias, device, dtype)
         options = {"device": device, "dtype": dtype}
-        for name in ("running_mean", "running_var", "num_batches_tracked"):
-            self.register_buffer(name, None)
+        start: dict[str, Any] = dict.fromkeys(RUNNING)
         if track_running_stats:
-            self.running_mean = torch.zeros(num_features, **options)
-            self.running_var = torch.ones(num_features, **options)
-            self.num_batches_tracked = torch.tensor(0, dtype=torch.int64, device=device)
+            start["running_mean"] = torch.zeros(num_features, **options)
+            start["running_var"] = torch.ones(num_features, **options)
+            start["num_batches_tracked"] = torch.tensor(0, dtype=torch.int64, device=device)
+        for name, value in start.items():
+            self.register_buffer(name, value)
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:

@@ -48,13 +48,17 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         options = {"device": device, "dtype": dtype}
-        channels = (out_channels, in_channels // groups)
-        if self.transposed:
-            channels = (in_channels, out_channels // groups)
-        self.weight = Parameter(torch.empty((*channels, *self.kernel_size), **options))
+        self.weight = Parameter(torch.empty(self.weight_shape(), **options))
         start = Parameter(torch.empty(out_channels, **options)) if bias else None
         self.register_parameter("bias", start)
         self.reset_parameters()
+
+    def weight_shape(self) -> tuple[int, ...]:
+        """Channels, those of one group, and the window."""
+        channels = (self.out_channels, self.in_channels // self.groups)
+        if self.transposed:
+            channels = (self.in_channels, self.out_channels // self.groups)
+        return (*channels, *self.kernel_size)
 
     def reset_parameters(self) -> None:
         """Draw weight and bias uniformly from [-1/sqrt(fan_in), 1/sqrt(fan_in)]."""

@@ -2,22 +2,45 @@
 
 Gets attributes that are parameters, buffers or modules, and keeps them by name. Gives the tree
 of modules: its tensors, its state dict, its hooks. The parts live in `module_walk`,
-`module_convert`, `module_state` and `module_hooks`; here are registration, the call and `repr`.
+`module_convert`, `module_state`, `module_hooks` and `module_call`; here are registration and
+`repr`.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn.modules.backward_hooks import BackwardCall
+from rushlight.nn.modules import global_hooks
+from rushlight.nn.modules.global_hooks import (
+    register_module_backward_hook,
+    register_module_buffer_registration_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+)
+from rushlight.nn.modules.module_call import ModuleCall
 from rushlight.nn.modules.module_convert import ModuleConvert
 from rushlight.nn.modules.module_hooks import ModuleHooks
 from rushlight.nn.modules.module_state import ModuleState
 from rushlight.nn.parameter import Buffer, Parameter
+
+__all__ = [
+    "Module",
+    "register_module_backward_hook",
+    "register_module_buffer_registration_hook",
+    "register_module_forward_hook",
+    "register_module_forward_pre_hook",
+    "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook",
+    "register_module_parameter_registration_hook",
+]
 
 FIELDS: dict[str, Callable[[], Any]] = {
     "_parameters": dict,
@@ -25,6 +48,7 @@ FIELDS: dict[str, Callable[[], Any]] = {
     "_non_persistent_buffers_set": set,
     "_backward_pre_hooks": OrderedDict,
     "_backward_hooks": OrderedDict,
+    "_is_full_backward_hook": lambda: None,
     "_forward_hooks": OrderedDict,
     "_forward_hooks_with_kwargs": OrderedDict,
     "_forward_hooks_always_called": OrderedDict,
@@ -43,7 +67,7 @@ def indent_tail(text: str, width: int) -> str:
     return text.replace("\n", "\n" + " " * width)
 
 
-class Module(ModuleConvert, ModuleState, ModuleHooks):
+class Module(ModuleCall, ModuleConvert, ModuleState, ModuleHooks):
     """Base class of layers and models: assign submodules in `__init__`, compute in `forward`.
 
     Example:
@@ -56,7 +80,6 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
 
     training: bool
     call_super_init: bool = False
-    _compiled_call_impl: Callable[..., Any] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Create the empty registries; `call_super_init` hands the arguments to the next class."""
@@ -107,7 +130,9 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
                 f"cannot assign '{torch.typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = global_hooks.registered(
+            global_hooks.buffer_registration, self, name, tensor
+        )
         if persistent:
             self._non_persistent_buffers_set.discard(name)
         else:
@@ -129,6 +154,8 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
                 f"created explicitly. To express '{name}' as a function of another Tensor, "
                 "compute the value in the forward() method."
             )
+        if param is not None:
+            param = global_hooks.registered(global_hooks.parameter_registration, self, name, param)
         self._parameters[name] = param
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -138,7 +165,12 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         if isinstance(name, str) and "." in name and not hasattr(self, name):
             raise KeyError(f'module name can\'t contain ".", got: {name}')
         self._check_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._set_module(name, module)
+
+    def _set_module(self, name: str, module: Module | None) -> None:
+        self._modules[name] = global_hooks.registered(
+            global_hooks.module_registration, self, name, module
+        )
 
     register_module = add_module
 
@@ -179,14 +211,14 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
             if "_modules" not in fields:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, self._modules)
-            self._modules[name] = value
+            self._set_module(name, value)
         elif name in fields.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{torch.typename(value)}' as child module '{name}' "
                     "(torch.nn.Module or None expected)"
                 )
-            self._modules[name] = value
+            self._set_module(name, value)
         elif isinstance(value, Buffer) or name in fields.get("_buffers", ()):
             self._set_buffer(name, value)
         else:
@@ -204,7 +236,9 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
             self._forget(name, self._buffers)
             self.register_buffer(name, value, value.persistent)
         else:
-            self._buffers[name] = value
+            self._buffers[name] = global_hooks.registered(
+                global_hooks.buffer_registration, self, name, value
+            )
 
     def __delattr__(self, name: str) -> None:
         """Remove a registered name or a plain attribute."""
@@ -223,78 +257,6 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         names = {*dir(type(self)), *self.__dict__}
         names.update(self._parameters, self._modules, self._buffers)
         return sorted(name for name in names if not name[:1].isdigit())
-
-    # --- the call -------------------------------------------------------------------------
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` and the hooks around it; without hooks at almost no cost."""
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        if not (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-        ):
-            return self.forward(*args, **kwargs)
-        return self._call_impl(*args, **kwargs)
-
-    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` and the hooks; this is what `compile` compiles."""
-        called: set[int] = set()
-        try:
-            return self._call_with_hooks(args, kwargs, called)
-        except Exception:
-            self._call_remaining_hooks(args, kwargs, called)
-            raise
-
-    def _call_with_hooks(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
-    ) -> Any:
-        for hook_id, hook in [*self._forward_pre_hooks.items()]:
-            if hook_id in self._forward_pre_hooks_with_kwargs:
-                returned = hook(self, args, kwargs)
-                args, kwargs = (args, kwargs) if returned is None else both(returned)
-            else:
-                returned = hook(self, args)
-                if returned is not None:
-                    args = returned if isinstance(returned, tuple) else (returned,)
-
-        backward = None
-        if self._backward_hooks or self._backward_pre_hooks:
-            hooks, pre_hooks = self._backward_hooks.values(), self._backward_pre_hooks.values()
-            backward = BackwardCall(self, [*hooks], [*pre_hooks])
-            args = backward.wrap_inputs(args)
-
-        result = self.forward(*args, **kwargs)
-        for hook_id, hook in [*self._forward_hooks.items()]:
-            called.add(hook_id)
-            with_kwargs = hook_id in self._forward_hooks_with_kwargs
-            more = (kwargs,) if with_kwargs else ()
-            returned = hook(self, args, *more, result)
-            result = result if returned is None else returned
-        return result if backward is None else backward.wrap_output(result)
-
-    def _call_remaining_hooks(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
-    ) -> None:
-        """After an error: run the hooks that want to run always, with None as the result."""
-        for hook_id, hook in [*self._forward_hooks.items()]:
-            if hook_id in called or hook_id not in self._forward_hooks_always_called:
-                continue
-            more = (kwargs,) if hook_id in self._forward_hooks_with_kwargs else ()
-            try:
-                hook(self, args, *more, None)
-            except Exception as error:
-                warnings.warn(
-                    "module forward hook with ``always_call=True`` raised an exception that was "
-                    f"silenced as another error was raised in forward: {error}",
-                    stacklevel=2,
-                )
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Compile the call of this module in place, as `torch.compile(module)` does."""
-        self._compiled_call_impl = torch.compile(self._call_impl, *args, **kwargs)
 
     # --- copies and text ------------------------------------------------------------------
 
@@ -327,13 +289,3 @@ class Module(ModuleConvert, ModuleState, ModuleHooks):
         if not lines and not children:
             return f"{self._get_name()}()"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-def both(returned: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Check what a forward pre-hook with keyword arguments returned."""
-    if isinstance(returned, tuple) and len(returned) == 2:
-        return returned
-    raise RuntimeError(
-        "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-        f"but got {returned}."
-    )

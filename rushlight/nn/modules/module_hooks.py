@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
+from rushlight.nn.modules.global_hooks import add_hook
 from rushlight.nn.modules.module_walk import ModuleWalk
 
 Hook = Callable[..., Any]
@@ -36,20 +36,10 @@ class _HookWithModule:
         self.module = weakref.ref(module)
 
 
-def add_hook(
-    hooks: OrderedDict[int, Any],
-    hook: Hook,
-    prepend: bool = False,
-    marks: tuple[OrderedDict[int, bool], ...] = (),
-) -> torch.utils.hooks.RemovableHandle:
-    """Add `hook` at the end, or first with `prepend`, and set each mark for it."""
-    handle = torch.utils.hooks.RemovableHandle(hooks, extra_dict=marks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    for mark in marks:
-        mark[handle.id] = True
-    return handle
+MIXED = (
+    "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "
+    "only one of them."
+)
 
 
 class ModuleHooks(ModuleWalk):
@@ -92,7 +82,17 @@ class ModuleHooks(ModuleWalk):
         self, hook: Hook, prepend: bool = False
     ) -> torch.utils.hooks.RemovableHandle:
         """Call `hook(module, grad_input, grad_output)`; it may return another grad_input."""
+        if self._is_full_backward_hook is False:
+            raise RuntimeError(MIXED)
+        self._is_full_backward_hook = True
         return add_hook(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: Hook) -> torch.utils.hooks.RemovableHandle:
+        """The old kind: `grad_input` is that of the last operation inside the module."""
+        if self._is_full_backward_hook is True:
+            raise RuntimeError(MIXED)
+        self._is_full_backward_hook = False
+        return add_hook(self._backward_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> torch.utils.hooks.RemovableHandle:
         """Call `hook(module, prefix, keep_vars)` before `state_dict` reads this module."""

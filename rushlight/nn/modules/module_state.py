@@ -8,7 +8,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.nn.modules.module_walk import ModuleWalk
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, is_lazy
 
 EXTRA_STATE_KEY = "_extra_state"
 
@@ -174,6 +174,8 @@ class ModuleState(ModuleWalk):
                 f'While copying the parameter named "{key}", expected torch.Tensor or '
                 f"Tensor-like object from checkpoint but received {type(source)}"
             )
+        if is_lazy(target) and is_lazy(source):  # neither has anything to copy
+            return None
         if len(target.shape) == 0 and len(source.shape) == 1 and source.shape[0] == 1:
             source = source[0]
         if source.shape != target.shape:

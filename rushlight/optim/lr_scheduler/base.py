@@ -169,3 +169,7 @@ class LRScheduler:
 def saved_callable(fn: Callable[..., Any] | None) -> dict[str, Any] | None:
     """Return the fields of a callable object; plain functions and lambdas are not saved."""
     return None if fn is None or isinstance(fn, types.FunctionType) else fn.__dict__.copy()
+
+
+class _LRScheduler(LRScheduler):
+    """The name that old code derives its schedules from."""

@@ -1,5 +1,6 @@
 """`torch.utils.data`: datasets, samplers and the loader."""
 
+from rushlight import names as _names
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataloader import DataLoader
 from rushlight.utils.data.dataset import (
@@ -12,6 +13,7 @@ from rushlight.utils.data.dataset import (
     TensorDataset,
     random_split,
 )
+from rushlight.utils.data.distributed import DistributedSampler
 from rushlight.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -20,6 +22,9 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from rushlight.utils.data.worker import get_worker_info
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "BatchSampler",
@@ -27,6 +32,7 @@ __all__ = [
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
     "Sampler",
@@ -38,5 +44,6 @@ __all__ = [
     "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "get_worker_info",
     "random_split",
 ]

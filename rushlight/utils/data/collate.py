@@ -50,6 +50,8 @@ def stack_arrays(batch: Sequence[np.ndarray]) -> torch.Tensor:
     """Stack numpy arrays to one tensor."""
     if batch[0].dtype.kind in TEXT_KINDS:
         raise TypeError(UNKNOWN_TYPE.format(batch[0].dtype))
+    if len({(array.shape, array.dtype) for array in batch}) == 1:
+        return torch.as_tensor(np.stack(batch))  # one tensor to make, not one for each sample
     return torch.stack([torch.as_tensor(array) for array in batch], 0)
 
 

@@ -1,8 +1,11 @@
-"""DataLoader: batches of a dataset, in this process."""
+"""DataLoader: batches of a dataset, read in this process or by worker processes."""
 
 from __future__ import annotations
 
 import itertools
+import multiprocessing
+import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -10,6 +13,8 @@ import rushlight as torch
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset, fetch
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from rushlight.utils.data.worker import Job
+from rushlight.utils.data.workers import WorkerPass, WorkerPool
 
 FIXED_ATTRIBUTES = (
     "batch_size",
@@ -31,7 +36,21 @@ class EndlessSampler(Sampler[None]):
 class DataLoader:
     """Iterate over the batches of a dataset.
 
-    `num_workers` above zero is not there yet and raises NotImplementedError.
+    Args:
+        dataset: with `__getitem__` and `__len__`, or an IterableDataset.
+        batch_size: samples in a batch; None gives single samples.
+        shuffle, sampler, batch_sampler: the order; of indices, or of whole batches of them.
+        num_workers: processes that read; 0 reads in this one.
+        collate_fn: makes a batch of a list of samples.
+        timeout: seconds to wait for a batch of a worker; 0 waits for ever.
+        worker_init_fn: called with its number in each worker, first of all.
+        multiprocessing_context: how to start workers: 'fork', 'spawn', 'forkserver', a context.
+        prefetch_factor: batches that each worker reads ahead; 2 if None.
+        persistent_workers: keep the workers from pass to pass.
+        in_order: give the batches in order; else as they come.
+
+    What a sample of a map dataset draws from `random`, `numpy.random` and `torch` in a worker
+    depends on the pass and the sample's number in it, not on the number of workers.
 
     Example:
         >>> [batch.tolist() for batch in DataLoader([1, 2, 3], batch_size=2)]
@@ -61,11 +80,11 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        check_workers(
-            num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context
-        )
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.num_workers = num_workers
+        if num_workers > 0 and prefetch_factor is None:
+            prefetch_factor = 2
         self.prefetch_factor = prefetch_factor
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
@@ -103,7 +122,10 @@ class DataLoader:
         self.batch_sampler = batch_sampler
         default = default_convert if batch_sampler is None else default_collate
         self.collate_fn = default if collate_fn is None else collate_fn
+        self._pool: WorkerPool | None = None
+        self._length_seen: int | None = None
         self._is_ready = True
+        warn_of_many_workers(num_workers)
 
     def _default_sampler(self, shuffle: bool) -> Sampler[Any]:
         if self._is_iterable:
@@ -120,12 +142,54 @@ class DataLoader:
             )
         super().__setattr__(name, value)
 
+    @property
+    def multiprocessing_context(self) -> Any:
+        """How workers are started; None is the system's way."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        self._context = checked_context(context, self.num_workers)
+
+    @property
+    def _is_batched(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Iterable[Any]:
+        """What one task of a worker is taken from: batches of indices, or single ones."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def _job(self, worker_id: int) -> Job:
+        return Job(
+            self.dataset,
+            self._is_iterable,
+            self._is_batched,
+            self.drop_last,
+            self.collate_fn,
+            self.worker_init_fn,
+            worker_id,
+            self.num_workers,
+        )
+
     def __iter__(self) -> Iterator[Any]:
         """Start a pass."""
-        # One draw per pass, as PyTorch does for its workers' seeds: equal seeds, equal orders.
-        torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+        # One draw per pass, also without workers: equal seeds, equal orders, as in PyTorch.
+        draw = torch.empty((), dtype=torch.int64).random_(generator=self.generator)
+        if self.num_workers > 0:
+            pool = WorkerPool(self) if self._pool is None else self._pool
+            self._pool = pool if self.persistent_workers else None
+            return WorkerPass(self, pool, int(draw.item()))
         batches = self._iterable_batches() if self._is_iterable else self._indexed_batches()
-        return map(self._pinned, batches) if self.pin_memory and has_gpu() else batches
+        return map(self._pinned_if_wanted, batches) if self.pin_memory else batches
+
+    def _forget_workers(self) -> None:
+        """Start new workers for the next pass."""
+        self._pool = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy and pickle all but the worker processes."""
+        return {**self.__dict__, "_pool": None}
 
     def _indexed_batches(self) -> Iterator[Any]:
         if self.batch_sampler is None:
@@ -145,6 +209,9 @@ class DataLoader:
             yield self.collate_fn(batch)
             batch = [*itertools.islice(samples, self.batch_size)]
 
+    def _pinned_if_wanted(self, batch: Any) -> Any:
+        return self._pinned(batch) if self.pin_memory and has_gpu() else batch
+
     def _pinned(self, batch: Any) -> Any:
         """Move tensors to memory from which a GPU copies faster."""
         if isinstance(batch, torch.Tensor):
@@ -159,7 +226,7 @@ class DataLoader:
         """Return the number of batches."""
         if not self._is_iterable:
             return len(self.sampler if self.batch_sampler is None else self.batch_sampler)
-        length = len(self.dataset)
+        length = self._length_seen = len(self.dataset)
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
@@ -171,13 +238,9 @@ def has_gpu() -> bool:
 
 
 def check_workers(
-    num_workers: int,
-    timeout: float,
-    prefetch_factor: int | None,
-    persistent_workers: bool,
-    multiprocessing_context: Any,
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
 ) -> None:
-    """Raise for options about worker processes that do not fit, and for workers themselves."""
+    """Raise for options about worker processes that do not fit."""
     if num_workers < 0:
         raise ValueError(
             "num_workers option should be non-negative; "
@@ -185,21 +248,56 @@ def check_workers(
         )
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if num_workers > 0:
-        raise NotImplementedError(
-            f"num_workers={num_workers}: worker processes are not supported; use num_workers=0"
-        )
-    if prefetch_factor is not None:
+    if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
             "prefetch_factor option could only be specified in multiprocessing.let num_workers > "
             "0 to enable multiprocessing, otherwise set prefetch_factor to None."
         )
-    if persistent_workers:
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if multiprocessing_context is not None:
+
+
+def checked_context(context: Any, num_workers: int) -> Any:
+    """A context of multiprocessing from its name or itself."""
+    if context is None:
+        return None
+    if num_workers == 0:
         raise ValueError(
             "multiprocessing_context can only be used with multi-process loading "
             f"(num_workers > 0), but got num_workers={num_workers}"
+        )
+    if isinstance(context, str):
+        valid = multiprocessing.get_all_start_methods()
+        if context not in valid:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{valid!r}, but got multiprocessing_context={context!r}"
+            )
+        return multiprocessing.get_context(context)
+    if not isinstance(context, multiprocessing.context.BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string "
+            f"specifying the start method, but got multiprocessing_context={context}"
+        )
+    return context
+
+
+def warn_of_many_workers(num_workers: int) -> None:
+    """Warn when there are more workers than processors."""
+    if hasattr(os, "sched_getaffinity"):
+        most = len(os.sched_getaffinity(0))
+    else:
+        most = os.cpu_count() or num_workers
+    if num_workers > most:
+        warnings.warn(
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested "
+            f"max number of worker in current system is {most}, which is smaller than what this "
+            "DataLoader is going to create. Please be aware that excessive worker creation might "
+            "get DataLoader running slow or even freeze, lower the worker number to avoid "
+            "potential slowness/freeze if necessary.",
+            stacklevel=3,
         )
 
 

@@ -1,23 +1,27 @@
-"""A case: one call by its public name, its arguments as arrays and plain values, its results.
+"""A case: calls by public names with arrays as arguments, told without any module's objects.
 
-`encode` turns an argument tree of any module into a plain tree; `decode` builds it again in another
-module. A tensor becomes ("tensor", array, dtype name, strides, requires_grad).
+In: argument trees of a module. Out: plain trees that `Decoder` builds again in another module.
+
+    ("plain", 1.5)  ("tensor", 3)  ("result", 0, [1])  ("list", [...])  ("dict", {...})
+    ("name", "float32")  ("device", "cpu")  ("slice", [...])  ("array", ndarray)
+
+A tensor is a number: its array, strides, dtype and requires_grad stand in the case's table, so two
+uses of one tensor stay one tensor. A result is the value of an earlier call.
 """
 
 from __future__ import annotations
 
-import math
+import warnings
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-PLAIN = (bool, int, float, str, type(None), slice, type(Ellipsis))
-TOLERANCE = {
-    "float64": (1e-6, 1e-7), "float32": (1e-4, 1e-5), "bfloat16": (2e-2, 1e-2),
-    "float16": (2e-3, 1e-3),
-}  # fmt: skip
-LIMIT = 1 << 16
+PLAIN = (bool, int, float, complex, str, type(None), type(Ellipsis))
+NAMED = ("dtype", "layout", "memory_format")
+NARROW = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32"}
+LIMIT = 1 << 18
 
 
 class Unsuited(Exception):
@@ -29,47 +33,13 @@ def dtype_name(tensor: Any) -> str:
 
 
 def array_of(tensor: Any) -> np.ndarray:
+    """The values; dtypes that numpy lacks come as float32."""
     tensor = tensor.detach()
-    return (tensor.float() if dtype_name(tensor) == "bfloat16" else tensor).numpy().copy()
-
-
-def encode(value: Any, module: ModuleType) -> Any:
-    if isinstance(value, module.Tensor):
-        if value.numel() > LIMIT or value.is_complex() or str(value.layout) != "torch.strided":
-            raise Unsuited("size, dtype or layout")
-        return ("tensor", array_of(value), dtype_name(value), value.requires_grad)
-    if isinstance(value, tuple | list):
-        return (type(value).__name__ == "list" and "list" or "tuple",
-                [encode(v, module) for v in value])  # fmt: skip
-    if isinstance(value, dict):
-        return ("dict", {k: encode(v, module) for k, v in value.items()})
-    if isinstance(value, module.dtype):
-        return ("dtype", str(value).rpartition(".")[2])
-    if type(value) in PLAIN:
-        return ("plain", value)
-    raise Unsuited(type(value).__name__)
-
-
-def decode(tree: Any, module: ModuleType, leaves: list[Any], grad: bool) -> Any:
-    """The tree's value in a module; tensors that need a gradient are appended to `leaves`."""
-    kind, body = tree[0], tree[1]
-    if kind == "tensor":
-        made = module.from_numpy(np.array(body))
-        if dtype_name(made) != tree[2]:
-            made = made.to(getattr(module, tree[2]))
-        if grad and tree[3]:
-            leaves.append(made.requires_grad_())
-        return made
-    if kind in ("list", "tuple"):
-        items = [decode(item, module, leaves, grad) for item in body]
-        return items if kind == "list" else tuple(items)
-    if kind == "dict":
-        return {k: decode(v, module, leaves, grad) for k, v in body.items()}
-    return getattr(module, body) if kind == "dtype" else body
+    return np.array((tensor.float() if dtype_name(tensor) in NARROW else tensor).numpy())
 
 
 def find(module: ModuleType, name: str) -> Any:
-    """The function `a.b.c` of a module, or None."""
+    """The object `a.b.c` of a module, or None."""
     found: Any = module
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -78,58 +48,197 @@ def find(module: ModuleType, name: str) -> Any:
     return found
 
 
-def results(value: Any, module: ModuleType) -> list[Any]:
-    """The tensors and numbers of a result, in order."""
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in results(item, module)]
-    return [value]
+class Encoder:
+    """Trees of one case, in the module whose values it reads."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.tensors: list[dict] = []
+        self.known: dict[int, tuple] = {}
+        self.alive: list[Any] = []  # ids stay those of these objects
+
+    def __call__(self, value: Any) -> tuple:
+        if isinstance(value, self.module.Tensor):
+            return self.known.get(id(value)) or self.new_tensor(value)
+        kind = type(value).__name__
+        if type(value) in PLAIN:
+            return ("plain", value)
+        if kind in NAMED:
+            return ("name", str(value).rpartition(".")[2])
+        if kind == "device":
+            return ("device", str(value))
+        if isinstance(value, slice):
+            return ("slice", [self(v) for v in (value.start, value.stop, value.step)])
+        if isinstance(value, tuple | list):
+            return ("list" if isinstance(value, list) else "tuple", [self(v) for v in value])
+        if isinstance(value, dict):
+            return ("dict", {key: self(v) for key, v in value.items()})
+        if isinstance(value, np.ndarray | np.generic):
+            return ("array", value)
+        raise Unsuited(kind)
+
+    def new_tensor(self, tensor: Any) -> tuple:
+        name = dtype_name(tensor)
+        plain = str(tensor.layout) == "torch.strided" and tensor.device.type == "cpu"
+        if not plain or tensor.numel() > LIMIT:
+            raise Unsuited("layout, device or size")
+        flat, strides = tensor.detach().resolve_conj().resolve_neg(), tuple(tensor.stride())
+        if tensor.numel():
+            span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, strides, strict=True))
+            if span > LIMIT:
+                raise Unsuited("size")
+            flat = flat.as_strided((span,), (1,))
+        entry = {"values": array_of(flat).reshape(-1), "shape": tuple(tensor.shape),
+                 "strides": strides, "dtype": name, "grad": tensor.requires_grad}  # fmt: skip
+        self.tensors.append(entry)
+        return self.remember(tensor, ("tensor", len(self.tensors) - 1))
+
+    def remember(self, tensor: Any, tree: tuple) -> tuple:
+        self.alive.append(tensor)
+        return self.known.setdefault(id(tensor), tree)
+
+    def results(self, call: int, value: Any, path: tuple[int, ...] = ()) -> None:
+        """The tensors that a call gave, to be named by later calls."""
+        if isinstance(value, self.module.Tensor):
+            self.remember(value, ("result", call, path))
+        elif isinstance(value, tuple | list):
+            for i, item in enumerate(value):
+                self.results(call, item, (*path, i))
 
 
-def run(case: dict, module: ModuleType, grad: bool) -> tuple[list, list]:
-    """Results as (dtype name, array) or plain values, and the gradients of the leaves."""
-    leaves: list[Any] = []
-    args = decode(case["args"], module, leaves, grad)
-    kwargs = decode(case["kwargs"], module, leaves, grad)
-    found = results(find(module, case["name"])(*args, **kwargs), module)
-    told = [
-        (dtype_name(v), array_of(v)) if isinstance(v, module.Tensor) else ("plain", v)
-        for v in found
+class Decoder:
+    """The values of one run. Every run has tensors of its own."""
+
+    def __init__(
+        self, module: ModuleType, tensors: list[dict], grad: bool, dtype: tuple[str, str] = ("", "")
+    ) -> None:
+        self.module, self.tensors, self.grad, self.dtype = module, tensors, grad, dtype
+        self.made: dict[int, Any] = {}
+        self.results: list[Any] = []
+
+    def __call__(self, tree: tuple) -> Any:
+        kind, body = tree[0], tree[1]
+        if kind == "tensor":
+            if body not in self.made:
+                self.made[body] = self.tensor(self.tensors[body])
+            return self.made[body]
+        if kind == "result":
+            value = self.results[body]
+            for step in tree[2]:
+                value = value[step]
+            return value
+        if kind in ("list", "tuple", "slice"):
+            items = [self(item) for item in body]
+            return items if kind == "list" else slice(*items) if kind == "slice" else tuple(items)
+        if kind == "dict":
+            return {key: self(item) for key, item in body.items()}
+        if kind == "name":
+            return find(self.module, body)
+        return self.module.device(body) if kind == "device" else body
+
+    def tensor(self, entry: dict) -> Any:
+        values, name = np.array(entry["values"]), entry["dtype"]
+        if name == self.dtype[0]:
+            name = self.dtype[1]
+            values = values.astype(NARROW.get(name, name))
+        steps = [s * values.itemsize for s in entry["strides"]]
+        if values.size:
+            array = np.lib.stride_tricks.as_strided(values, entry["shape"], steps)
+        else:
+            array = values.reshape(entry["shape"])
+        made = from_array(self.module, array, name)
+        return made.requires_grad_() if self.grad and entry["grad"] else made
+
+
+def from_array(module: ModuleType, array: np.ndarray, name: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = module.from_numpy(array)
+    return made if dtype_name(made) == name else made.to(getattr(module, name))
+
+
+def call(module: ModuleType, name: str, args: tuple, kwargs: dict) -> Any:
+    """A function by its name; `Tensor.x` is the method or the attribute of the first argument."""
+    if name.startswith("Tensor.") and args and isinstance(args[0], module.Tensor):
+        found = getattr(args[0], name.removeprefix("Tensor.").removesuffix(".__get__"))
+        return found if name.endswith(".__get__") else found(*args[1:], **kwargs)
+    found = find(module, name)
+    if found is None:
+        raise AttributeError(f"{name} is missing")
+    return found(*args, **kwargs)
+
+
+def play(case: dict, module: ModuleType, decoder: Decoder) -> list[Any]:
+    """Run the calls; the leaves of the case's result."""
+    for name, args, kwargs in case["calls"]:
+        decoder.results.append(call(module, name, decoder(args), decoder(kwargs)))
+    out = decoder.results[-1] if case.get("out") is None else decoder(case["out"])
+    return list(leaves(out))
+
+
+def leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, tuple | list) and not hasattr(value, "numel"):
+        for item in value:
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def told(values: list[Any], module: ModuleType) -> list[tuple]:
+    """(dtype name, array) of tensors, ("plain", value) of the rest."""
+    return [
+        (dtype_name(v), array_of(v)) if isinstance(v, module.Tensor) else ("plain", _plain(v))
+        for v in values
     ]
-    if not grad:
-        return told, []
-    outs = [v for v in found if isinstance(v, module.Tensor) and v.requires_grad]
-    seeds = [module.from_numpy(_seed(array_of(v).shape, i)).to(v.dtype) for i, v in enumerate(outs)]
-    grads = module.autograd.grad(outs, leaves, seeds, allow_unused=True) if outs else []
-    return told, [None if g is None else (dtype_name(g), array_of(g)) for g in grads]
 
 
-def _seed(shape: tuple[int, ...], i: int) -> np.ndarray:
-    return np.random.RandomState(99 + i).uniform(-1, 1, shape).astype(np.float32).reshape(shape)
+def _plain(value: Any) -> Any:
+    return value if type(value) in PLAIN else str(value).rpartition(".")[2]
 
 
-def differs(got: Any, want: Any, loose: bool, factor: float = 1) -> str:
-    """'' when equal within the tolerance of the dtype."""
-    if got is None or want is None:
-        other = got if want is None else want
-        return "" if other is None or not np.any(other[1]) else "one gradient is None"
-    if got[0] != want[0]:
-        return f"dtype {got[0]}, want {want[0]}"
-    if got[0] == "plain":
-        same = got[1] == want[1] or _close_numbers(got[1], want[1])
-        return "" if loose or same else f"{got[1]!r}, want {want[1]!r}"
-    a, b = np.asarray(got[1]), np.asarray(want[1])
-    if a.shape != b.shape:
-        return f"shape {a.shape}, want {b.shape}"
-    if loose:
-        return ""
-    if b.dtype.kind != "f":
-        return "" if np.array_equal(a, b) else "values differ"
-    rtol, atol = TOLERANCE[want[0]]
-    size = float(np.max(np.abs(b[np.isfinite(b)]), initial=0.0))
-    near = np.isclose(a, b, factor * rtol, factor * (atol + rtol * 1e-2 * size), equal_nan=True)
-    return "" if near.all() else f"off by {np.nanmax(np.abs(a - b)):.3g}"
+def gradients(
+    case: dict, module: ModuleType, decoder: Decoder
+) -> tuple[list[int], dict[int, tuple | None]]:
+    """Which outputs have a gradient, and that of every tensor that asks for one."""
+    outs = play(case, module, decoder)
+    chosen = case.get("outs_with_grad")
+    if chosen is None:
+        floats = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128")
+        chosen = [i for i, v in enumerate(outs) if isinstance(v, module.Tensor)
+                  and v.requires_grad and dtype_name(v) in floats]  # fmt: skip
+    ask = [i for i, t in enumerate(case["tensors"]) if t["grad"] and i in decoder.made]
+    if not chosen or not ask:
+        return [], {}
+    seeds = [from_array(module, _seed(outs[i].shape, i), dtype_name(outs[i])) for i in chosen]
+    found = module.autograd.grad([outs[i] for i in chosen], [decoder.made[i] for i in ask], seeds,
+                                 allow_unused=True)  # fmt: skip
+    return chosen, {
+        i: None if g is None else (dtype_name(g), array_of(g))
+        for i, g in zip(ask, found, strict=True)
+    }
 
 
-def _close_numbers(a: Any, b: Any) -> bool:
-    numbers = isinstance(a, int | float) and isinstance(b, int | float)
-    return numbers and math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)
+def _seed(shape: Any, i: int) -> np.ndarray:
+    rng = np.random.RandomState(99 + i)
+    return rng.uniform(-1, 1, tuple(shape)).astype(np.float32).reshape(tuple(shape))
+
+
+def shares_memory(module: ModuleType, decoder: Decoder, outs: list[Any]) -> bool | None:
+    """Is a write to the first input seen in an output? None where the question has no answer."""
+    tensors = [v for v in outs if isinstance(v, module.Tensor)]
+    first = decoder.made.get(0)
+    if not tensors or first is None or any(v is first for v in tensors) or not first.numel():
+        return None
+    if dtype_name(first) not in ("float32", "float64", "int64"):
+        return None
+    before = [array_of(v) for v in tensors]
+    try:
+        first.fill_(77)
+    except RuntimeError:  # elements that share memory with one another
+        return None
+    return any(
+        not np.array_equal(a, array_of(v), equal_nan=a.dtype.kind in "fc")
+        for a, v in zip(before, tensors, strict=True)
+    )

@@ -1,112 +1,139 @@
-"""Replays the cases on Rushlight, prints a summary, and keeps results.tsv from getting worse.
+"""Replays the cases on Rushlight, prints a line for each dtype, keeps results.tsv from shrinking.
 
-In: the folder that generate.py filled. Out: exit status 1 when an op that passed no longer does.
-A worker process runs the ops; one that dies or takes over LIMIT seconds counts as a failure.
-Run as: python check.py FOLDER [--update] [--only REGEX]
+In: the folder that generate.py filled. Out: exit status 1 when something that passed no longer
+does. A worker process runs the ops; one that dies or takes over LIMIT seconds fails in all samples.
+Run as: python check.py FOLDER [--update] [--only REGEX] [--list]
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import multiprocessing
 import pickle
 import re
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
 
-from cases import differs, find, run  # noqa: E402
+import table  # noqa: E402
+from cases import Decoder, gradients, play, shares_memory, told  # noqa: E402
+from compare import GRADIENT, differs  # noqa: E402
+from forms import wrong_form  # noqa: E402
 
 import rushlight  # noqa: E402
 
-TABLE = Path(__file__).with_name("results.tsv")
-LIMIT = 120
-Key = tuple[str, str, str]
+LIMIT = 180
+Found = dict[str, list[str]]  # column -> what is wrong with each sample
 
 
-def state(found: list[str]) -> str:
-    """'pass', 'part', 'fail' or 'missing' of all samples; '-' where there are none."""
-    if not found:
-        return "-"
-    if set(found) == {"pass"}:
-        return "pass"
-    return "part" if "pass" in found else "missing" if set(found) == {"missing"} else "fail"
-
-
-def check_file(path: str) -> tuple[str, str, str]:
-    """Forward state, gradient state, the first thing that is wrong."""
+def check_file(path: str) -> Found:
     warnings.simplefilter("ignore")
-    forward, backward, first = [], [], ""
-    for case in pickle.loads(Path(path).read_bytes()):
-        for grad, into in ((False, forward), (True, backward)):
-            if grad and not case["grads"]:
-                continue
-            wrong = _try(case, grad)
-            into.append(wrong if wrong in ("", "missing") else "fail")
-            into[-1] = into[-1] or "pass"
-            first = first or wrong
-    return state(forward), state(backward), first
+    rushlight.set_num_threads(1)
+    data = pickle.loads(Path(path).read_bytes())
+    found: Found = {column: [] for column in table.COLUMNS}
+    for case in data["cases"]:
+        found["forward"].append(_try(lambda case=case: wrong_forward(case)))
+        if case["grads"]:
+            found["gradient"].append(_try(lambda case=case: wrong_gradient(case)))
+        for form in case.get("forms", ()):
+            found["forms"].append(_try(
+                lambda case=case, form=form: wrong_form(case, form, rushlight, data["forms"])
+            ))  # fmt: skip
+        if case.get("shares") is not None:
+            found["memory"].append(_try(lambda case=case: wrong_memory(case)))
+    found["errors"] = [wrong_error(case) for case in data["errors"]]
+    return found
 
 
-def _try(case: dict, grad: bool) -> str:
-    if find(rushlight, case["name"]) is None:
-        return "missing"
+def _try(question: Callable[[], str]) -> str:
     try:
-        out, grads = run(case, rushlight, grad)
-    except (NotImplementedError, AttributeError) as error:
-        return "missing" if "not supported" in str(error) else f"{type(error).__name__}: {error}"
+        return question()
     except Exception as error:  # whatever it is, it is a result of the table
-        return f"{type(error).__name__}: {error}"
-    got, want = (grads, case["grads"]) if grad else (out, case["out"])
-    if len(got) != len(want):
-        return f"{len(got)} results, want {len(want)}"
-    pairs = zip(got, want, strict=True)
-    return next(
-        filter(None, (differs(a, b, case["loose"], 5 if grad else 1) for a, b in pairs)), ""
-    )
+        return f"{type(error).__name__}: {str(error)[:200]}"
 
 
-def read_table() -> dict[Key, tuple[str, str]]:
-    rows = (
-        [line.split("\t") for line in TABLE.read_text().splitlines()[1:]] if TABLE.exists() else []
-    )
-    return {(r[0], r[1], r[2]): (r[3], r[4]) for r in rows}
+def wrong_forward(case: dict) -> str:
+    got = told(play(case, rushlight, Decoder(rushlight, case["tensors"], False)), rushlight)
+    if len(got) != len(case["want"]):
+        return f"{len(got)} results, want {len(case['want'])}"
+    pairs = zip(got, case["want"], case["noise"], strict=True)
+    return next(filter(None, (differs(a, b, case["how"], slack) for a, b, slack in pairs)), "")
 
 
-def write_table(table: dict[Key, tuple[str, str]]) -> None:
-    lines = ["op\tvariant\tdtype\tforward\tgradient"]
-    lines += ["\t".join((*key, *table[key])) for key in sorted(table)]
-    TABLE.write_text("\n".join(lines) + "\n")
+def wrong_gradient(case: dict) -> str:
+    decoder = Decoder(rushlight, case["tensors"], True)
+    _, got = gradients(case, rushlight, decoder)
+    how = "shape" if case["how"] == "shape" or case["draws"] else ""
+    for i, want in case["grads"].items():
+        slack = case["grad_noise"].get(i, 0.0)
+        wrong = differs(got.get(i), want, how, slack, GRADIENT)
+        if wrong:
+            return f"gradient of tensor {i}: {wrong}"
+    return ""
 
 
-def check_all(paths: list[Path]) -> dict[Key, tuple[str, str, str]]:
-    found: dict[Key, tuple[str, str, str]] = {}
+def wrong_memory(case: dict) -> str:
+    decoder = Decoder(rushlight, case["tensors"], False)
+    shares = shares_memory(rushlight, decoder, play(case, rushlight, decoder))
+    if shares == case["shares"]:
+        return ""
+    return f"{'shares' if shares else 'does not share'} memory with its input"
+
+
+def wrong_error(case: dict) -> str:
+    try:
+        play(case, rushlight, Decoder(rushlight, case["tensors"], False))
+    except Exception as error:
+        have = type(error).__name__
+        return "" if case["error"] in (have, "Exception") else f"{have}: {str(error)[:200]}"
+    return f"no error, want {case['error']}"
+
+
+def check_all(paths: list[Path]) -> Iterator[tuple[table.Key, Found]]:
     context = multiprocessing.get_context("spawn")
     pool = context.Pool(1)
     for path in paths:
         op, variant, dtype = path.stem.split("@")
         try:
-            found[op, variant, dtype] = pool.apply_async(check_file, (str(path),)).get(LIMIT)
+            found = pool.apply_async(check_file, (str(path),)).get(LIMIT)
         except multiprocessing.TimeoutError:
-            found[op, variant, dtype] = ("fail", "fail", f"dead or over {LIMIT} s")
+            found = _all_fail(path)
             pool.terminate()
             pool = context.Pool(1)
+        yield (op, variant, dtype), found
     pool.terminate()
-    return found
 
 
-def worse(old: dict[Key, tuple[str, str]], found: dict[Key, Any]) -> list[str]:
-    """Ops that passed and do not."""
-    return [
-        f"{' '.join(key)}: {what} was pass, is {found[key][i]}: {found[key][2]}"
-        for key in sorted(old.keys() & found.keys())
-        for i, what in enumerate(("forward", "gradient"))
-        if old[key][i] == "pass" and found[key][i] not in ("pass", "-")
-    ]
+def _all_fail(path: Path) -> Found:
+    """The worker died or hung: nothing passes."""
+    data = pickle.loads(path.read_bytes())
+    wrong = f"dead or over {LIMIT} s"
+    return {
+        "forward": [wrong] * len(data["cases"]),
+        "gradient": [wrong for case in data["cases"] if case["grads"]],
+        "forms": [wrong for case in data["cases"] for _ in case.get("forms", ())],
+        "memory": [wrong for case in data["cases"] if case.get("shares") is not None],
+        "errors": [wrong] * len(data["errors"]),
+    }
+
+
+def counts_of(found: Found) -> table.Counts:
+    return {
+        column: (wrongs.count(""), len(wrongs)) for column, wrongs in found.items() if wrongs
+    }  # fmt: skip
+
+
+def list_wrong(key: table.Key, found: Found) -> None:
+    """Where an op does not pass everywhere, with the first thing that is wrong."""
+    for column, wrongs in found.items():
+        first: Any = next(filter(None, wrongs), None)
+        if first:
+            passed = f"{wrongs.count('')}/{len(wrongs)}"
+            print(" ".join(filter(None, key)), column, passed, first, sep="  ", flush=True)
 
 
 def main() -> int:
@@ -114,20 +141,20 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--only", default="")
+    parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     paths = [p for p in sorted(given.folder.glob("*.pkl")) if re.search(given.only, p.stem)]
-    found = check_all(paths)
-    for dtype in sorted({key[2] for key in found}):
-        for i, what in enumerate(("forward", "gradient")):
-            counts = collections.Counter(v[i] for k, v in found.items() if k[2] == dtype)
-            counts.pop("-", None)
-            print(f"{dtype:9s} {what:9s} {counts['pass']:4d} of {sum(counts.values()):4d}", *(
-                f"{name} {counts[name]}" for name in ("part", "fail", "missing")))  # fmt: skip
-    old = read_table()
-    lost = worse(old, found)
+    new = {}
+    for key, found in check_all(paths):
+        new[key] = counts_of(found)
+        if given.list:
+            list_wrong(key, found)
+    print(*table.summary(new), sep="\n")
+    old = table.read()
+    lost = table.lost(old, new)
     print(*(lost or ["nothing that passed is lost"]), sep="\n")
     if given.update and not lost:
-        write_table(old | {key: value[:2] for key, value in found.items()})
+        table.write(old | new)
     return 1 if lost else 0
 
 

@@ -19,11 +19,12 @@ from rushlight.backends import find_backend
 from rushlight.backends.llvm.build import build, lower, lower_text
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of, compile_text
-from rushlight.backends.llvm.stored import parse_size, record_of, restore
-from rushlight.base.dtypes import ALL_DTYPES, float32, int32
+from rushlight.backends.llvm.stored import record_of, restore
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, float32, int32
 from rushlight.compiler.target import Caps, Missing
 from rushlight.compiler.tile.ir import Axis, Buffer, Program
 from rushlight.ir import scalar as s
+from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import Var
 
 
@@ -153,7 +154,7 @@ def test_a_backend_is_found_by_name() -> None:
     backend = find_backend("llvm")
     caps = backend.find()
     assert isinstance(caps, Caps) and not isinstance(caps, Missing)
-    assert {d.name for d in ALL_DTYPES} == caps.dtypes
+    assert {d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)} == caps.dtypes
     program = centered_rows(16, 3)
     assert "define void" in backend.lower_text(program, caps)
     assert backend.build([program], caps)[0].launches[0].address

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from rushlight.autograd.graph import reverse
 from rushlight.base.dtypes import DType, float32
-from rushlight.compiler.fuse.group import Group, group_points
+from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import Points, choose_points
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.pipeline import separate_roots

@@ -37,41 +37,12 @@ def test_roots_and_barriers_are_points() -> None:
     assert points.users[y] == {out}
 
 
-def test_a_chain_with_one_reader_is_inlined() -> None:
-    out = O.tanh(O.exp(O.add(x, 1.0)))
-    assert points_of(out).points == [out]
-
-
-def test_an_expensive_value_with_two_readers_is_kept() -> None:
-    e = O.exp(x)
-    roots = [O.reduce_sum(e, (0,)), O.reduce_max(e, (1,))]
-    assert reason(e, *roots) == "shared"
-
-
-def test_a_cheap_value_with_two_readers_is_computed_again() -> None:
-    e = O.add(x, 1.0)
-    assert reason(e, O.reduce_sum(e, (0,)), O.reduce_max(e, (1,))) == ""
-
-
-def test_a_value_read_many_times_is_kept_if_it_is_expensive() -> None:
-    row = leaf(64)
-    e, cheap = O.exp(row), O.add(row, 1.0)
-    assert reason(e, O.mul(x, e)) == "read_many_times"
-    assert reason(cheap, O.mul(x, cheap)) == ""
-
-
 def test_long_chains_are_cut() -> None:
     node = x
     for _ in range(400):
         node = O.neg(node)
     reasons = points_of(node).reasons
     assert list(reasons.values()).count("long_chain") == 2
-
-
-def test_views_are_never_points() -> None:
-    moved = O.permute(O.exp(x), (1, 0))
-    roots = [O.reduce_sum(moved, (0,)), O.reduce_max(moved, (1,))]
-    assert reason(moved, *roots) == ""
 
 
 # groups ------------------------------------------------------------
@@ -109,14 +80,6 @@ def test_reductions_of_two_inputs_meet_in_one_kernel() -> None:
     assert kinds(out) == ["rows"]
     later = O.softmax(O.mul(b, O.reshape(out, (64, 1))), 1)
     assert kinds(out, later) == ["rows"]
-
-
-def test_kernels_are_not_joined_around_one_between_them() -> None:
-    """out reads a, b and a scan of b: a and b in one kernel would need themselves."""
-    x, y = leaf(64, 64), leaf(64, 64)
-    a, b = O.reduce_sum(x, (1,)), O.reduce_sum(y, (1,))
-    out = O.add(O.add(a, b), O.scan_sum(b, 0))
-    assert sorted(kinds(out)) == ["rows", "rows", "scan"]
 
 
 def test_reductions_that_need_each_other_in_memory_are_not_joined() -> None:

@@ -102,12 +102,6 @@ def test_a_composite_of_narrow_floats_rounds_once(dtype) -> None:
     assert {n.dtype for n in inside if n.dtype is not bool_} == {float32}
 
 
-def test_a_primitive_of_narrow_floats_keeps_its_dtype() -> None:
-    narrow = leaf(4, dtype=bfloat16)
-    node = O.exp(narrow)
-    assert primitive(node) == [node]
-
-
 def test_constants_of_a_narrow_composite_are_widened_exactly() -> None:
     narrow = leaf(4, 6, dtype=bfloat16)
     (root,) = primitive(O.layer_norm(narrow))

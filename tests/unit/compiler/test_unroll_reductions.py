@@ -6,29 +6,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight import ops
-from rushlight.base.dtypes import float32
 from rushlight.compiler.graph import unroll_reductions as unroll
 from rushlight.engine import realize
-from rushlight.ir.node import buffer_node, topological
-
-
-def names(root) -> set[str]:
-    return {node.name for node in topological([root])}
-
-
-def test_a_reduction_of_a_few_elements_becomes_elementwise():
-    x = buffer_node(None, (64, 4), float32)
-    (root,) = unroll.unroll_reductions([ops.reduce_max(x, (1,))])
-    assert "reduce_max" not in names(root) and "maximum" in names(root)
-
-
-def test_long_reductions_and_those_of_rows_stay():
-    x = buffer_node(None, (64, 40), float32)
-    assert "reduce_sum" in names(unroll.unroll_reductions([ops.reduce_sum(x, (1,))])[0])
-    y = buffer_node(None, (64, 4), float32)
-    total = ops.expand(ops.reshape(ops.reduce_sum(y, (1,)), (64, 1)), (64, 4))
-    assert "reduce_sum" in names(unroll.unroll_reductions([ops.div(y, total)])[0])
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "amax", "amin", "argmax", "argmin"])

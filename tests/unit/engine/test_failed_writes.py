@@ -105,12 +105,10 @@ def test_a_value_that_replaced_the_failed_one_stays() -> None:
 
 def test_memory_of_the_old_value_is_not_given_away_meanwhile() -> None:
     c = in_memory(1000)
+    double = c * 2
     c[torch.tensor([500]) * BAD] = 7.0
-    other = torch.ones(1000)
-    other.tolist()
-    for _ in range(3):
-        other = other + 1
-        assert other[0].item() > 1
+    assert (in_memory(3) + 1).tolist() == [2, 2, 2]
+    assert double.tolist() == [2.0] * 1000
     with pytest.raises(IndexError):
         c.tolist()
     assert c.tolist() == [1.0] * 1000
@@ -129,16 +127,8 @@ def test_history_is_that_of_before() -> None:
     assert x.grad.tolist() == [2.0] * 9
 
 
-def model_of(kind: str) -> torch.nn.Module:
-    torch.manual_seed(0)
-    if kind == "embedding":
-        return torch.nn.Embedding(6, 3)
-    return torch.nn.EmbeddingBag(6, 3, mode="sum")
-
-
-@pytest.mark.parametrize("kind", ["embedding", "bag"])
-def test_a_failed_backward_leaves_gradients(kind) -> None:
-    model = model_of(kind)
+def test_a_failed_backward_leaves_gradients() -> None:
+    model = torch.nn.Embedding(6, 3)
     good = torch.tensor([[1, 2]])
     with pytest.raises(IndexError):
         model(good * 5).sum().backward()
@@ -164,11 +154,13 @@ def training(compiled: bool, optimizer_class):
         optimizer.step()
         return loss.detach()
 
-    def state() -> list:
-        flat = [p.tolist() for p in model.parameters()]
-        for entry in optimizer.state.values():
-            flat += [v.tolist() if isinstance(v, torch.Tensor) else v for v in entry.values()]
-        return [*flat, count.tolist()]
+    def state() -> dict:
+        values = {"count": count.tolist()}
+        for number, p in enumerate(model.parameters()):
+            values[number] = p.tolist()
+            for name, value in optimizer.state[p].items() if p in optimizer.state else ():
+                values[number, name] = value.tolist()
+        return values
 
     return (torch.compile(step) if compiled else step), state
 
@@ -186,7 +178,7 @@ def test_a_failed_step_leaves_model_and_optimizer(compiled, at, name) -> None:
             before = state()
             with pytest.raises(IndexError, match=r"index 10 .*size 6"):
                 step(index, five).item()
-            assert state()[: len(before)] == before
+            assert before.items() <= state().items()
         assert step(index, one).item() == plain(index, one).item()
         assert state() == expected()
 
@@ -217,22 +209,60 @@ def test_an_index_that_needs_the_write_is_checked_too_late_to_write_in_place() -
     for _ in range(3):
         cache = torch.zeros(8)
         cache.tolist()
-        cache[torch.tensor([2]) + 1] = 4.0
+        cache.index_add_(0, torch.tensor([2]) + 1, torch.tensor([4.0]))
         found = table()[cache.sum().long().reshape(1) * BAD]
         with pytest.raises(IndexError):
             found.tolist()
         assert cache.tolist() == [0, 0, 0, 4, 0, 0, 0, 0]
 
 
-def test_a_host_function_that_refuses_leaves_what_it_was_to_change() -> None:
-    for kind in (torch.linalg.inv, torch.linalg.cholesky):
-        matrix, cache = in_memory(3, 3), in_memory(6)
+@pytest.mark.parametrize("kind", ["index_add", "slice"])
+def test_a_check_that_comes_late_comes_before_the_write(kind) -> None:
+    """Nothing but the order of the plan keeps the write from running first."""
+    cache, weight = in_memory(8), torch.eye(3) * 2
+
+    @torch.compile
+    def step(x):
+        if kind == "slice":
+            cache[2:4] = cache[2:4] + 1
+        else:
+            cache.index_add_(0, torch.tensor([2, 3]), torch.ones(2))
+        for _ in range(3):
+            x = torch.softmax(x @ weight, -1) * x
+        return table()[x.sum().long().reshape(1, 1)].sum()
+
+    for count in range(1, 5):
+        assert step(torch.zeros(4, 3)).item() == 0
+        assert cache.tolist() == [1, 1, 1 + count, 1 + count, 1, 1, 1, 1]
+    before = cache.tolist()
+    for _ in range(2):
+        with pytest.raises(IndexError):
+            step(torch.full((4, 3), 1e4)).item()
+        assert cache.tolist() == before
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky"])
+def test_a_host_function_that_refuses_leaves_what_it_was_to_change(name) -> None:
+    """At once in ordinary code, late in a captured call."""
+    function = getattr(torch.linalg, name)
+    matrix, cache = in_memory(3, 3), in_memory(6)
+
+    def step(factor: torch.Tensor) -> torch.Tensor:
         cache[torch.tensor([1]) * 2] = 3.0
-        matrix.copy_(kind(matrix * 0))
-        with pytest.raises(RuntimeError, match=r"recorded at .*test_failed_writes\.py"):
-            matrix.tolist()
-        assert matrix.tolist() == [[1.0] * 3] * 3
-        assert cache.tolist() == [1, 1, 3, 1, 1, 1]
+        matrix.copy_(function(torch.eye(3) * factor))
+        cache.add_(1)
+        return cache.sum()
+
+    for run in (step, torch.compile(step)):
+        for _ in range(4):
+            run(torch.tensor(1.0))
+            before = matrix.tolist(), cache.tolist()
+            message = rf"linalg.{name}: .*recorded at .*failed_writes"
+            with pytest.raises(torch.linalg.LinAlgError, match=message):
+                run(torch.tensor(0.0)).item()
+            assert matrix.tolist() == before[0]
+            if run is not step:  # a replay changes nothing at all
+                assert cache.tolist()[3:] == before[1][3:]
 
 
 def test_another_thread_keeps_what_it_wrote() -> None:

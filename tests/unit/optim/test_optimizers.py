@@ -7,7 +7,8 @@ import pytest
 
 import rushlight as torch
 
-ALL = ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop"]
+ALL = ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "NAdam", "RAdam", "Adadelta", "Adamax"]
+ALL += ["ASGD", "Rprop", "Adafactor"]
 FULL = {"SGD": {"momentum": 0.9}, "Adam": {"amsgrad": True}, "RMSprop": {"momentum": 0.9}}
 
 
@@ -201,6 +202,73 @@ def test_step_hooks_run_once_and_can_replace_arguments():
     assert optimizer.step() is None
 
 
+def test_hooks_of_all_optimizers_run_around_the_own_ones():
+    log = []
+    handles = [
+        torch.optim.optimizer.register_optimizer_step_pre_hook(lambda *args: log.append("all pre")),
+        torch.optim.optimizer.register_optimizer_step_post_hook(
+            lambda *args: log.append("all post")
+        ),
+    ]
+    params, optimizer = make("SGD", 1)
+    optimizer.register_step_pre_hook(lambda *args: log.append("pre"))
+    optimizer.register_step_post_hook(lambda *args: log.append("post"))
+    run(params, optimizer)
+    for handle in handles:
+        handle.remove()
+    run(params, optimizer)
+    assert log == ["all pre", "pre", "post", "all post", "pre", "post"]
+
+
+def test_swapped_state_goes_back_after_an_error():
+    params, optimizer = make("Adam")
+    run(params, optimizer)
+    others = [torch.nn.Parameter(torch.zeros(2)) for _ in params]
+    before, state = values(params), copy.deepcopy(optimizer.state_dict())
+    for param in others:
+        param.grad = torch.ones(2)
+    swap = torch.optim.swap_in_optimizer_params_and_state
+    with pytest.raises(KeyError), swap(optimizer, dict(zip("ab", others, strict=True)), state):
+        optimizer.step()
+        raise KeyError
+    assert values(params) == before and values(others) != [[0, 0], [0, 0]]
+    assert optimizer.state_dict()["state"][0]["step"].item() == 1
+    assert state["state"][0]["step"].item() == 2
+
+
+def test_lbfgs_finds_the_bottom_of_a_curved_valley():
+    x = torch.nn.Parameter(torch.tensor([-1.0, 1.5]))
+    optimizer = torch.optim.LBFGS([x], line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (1 - x[0]) ** 2 + 100 * (x[1] - x[0] ** 2) ** 2
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        optimizer.step(closure)
+    assert (x - 1).abs().max().item() < 1e-2
+    with pytest.raises(ValueError, match="per-parameter options"):
+        torch.optim.LBFGS([{"params": [x]}, {"params": [torch.nn.Parameter(torch.ones(1))]}])
+
+
+def test_muon_steps_are_orthogonal():
+    weight = torch.nn.Parameter(torch.zeros(3, 5))
+    weight.grad = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    torch.optim.Muon([weight], lr=1.0, weight_decay=0.0).step()
+    sizes = torch.linalg.svdvals(weight.detach())
+    assert 0.6 < sizes.min().item() and sizes.max().item() < 1.3
+    with pytest.raises(ValueError, match="only supports 2D"):
+        torch.optim.Muon([torch.nn.Parameter(torch.zeros(3))])
+
+
+def test_sparse_adam_refuses_dense_gradients():
+    params, optimizer = make("SparseAdam")
+    with pytest.raises(RuntimeError, match="does not support dense gradients"):
+        run(params, optimizer)
+
+
 def test_state_dict_hooks_run():
     params, optimizer = make("SGD")
     log = []
@@ -243,7 +311,8 @@ def test_user_optimizer_with_required_option():
 
 def test_zero_learning_rate_changes_nothing():
     for name in ALL:
-        params, optimizer = make(name, lr=0.0, weight_decay=0.0)
+        more = {} if name == "Rprop" else {"weight_decay": 0.0}
+        params, optimizer = make(name, lr=0.0, **more)
         for param in params:
             param.grad = torch.zeros(2)
         optimizer.step()

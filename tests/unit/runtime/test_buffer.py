@@ -186,8 +186,8 @@ def test_out_of_memory_says_what_was_asked_and_used():
 
 
 def test_error_texts():
-    error = OutOfMemoryError(10, 20, 30).at("train.py:7").at("other.py:1")
+    error = OutOfMemoryError(10, 20, 30)
     assert isinstance(error, RushlightError)
-    assert str(error).endswith("cached (at train.py:7)")
+    assert str(error).endswith("20 bytes are in use by tensors and 30 bytes were cached")
     with pytest.raises(ValueError, match="nbytes must be >= 0"):
         buffer.allocate(-1)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rushlight.base.dtypes import ALL_DTYPES, bfloat16, bool_, find_dtype, float16, float32
 from rushlight.compiler.numbers import ScalarSlots, number_bits
 from rushlight.compiler.size_functions import compile_ints
-from rushlight.base.dtypes import ALL_DTYPES, bfloat16, bool_, find_dtype, float16, float32
 from rushlight.ir.symint import Var, ceildiv, maximum, minimum
 from rushlight.ir.symint_walk import evaluate
 

@@ -1,0 +1,127 @@
+"""May a result of a kernel be written over one of its inputs?
+
+In: a program, the buffer of an input and that of a result. Out: True when every element of the
+result needs, of the input, only its own (or those that its point writes): it is read where it is
+written, at the same point, and by no later grid. A point computes its values before its first store
+(tile/ir.py), so both may then be the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rushlight.compiler.tile.ir import (
+    AnyGrid,
+    AttentionGrid,
+    Buffer,
+    DotGrid,
+    Grid,
+    Local,
+    Loop,
+    Map,
+    Program,
+    Reduce,
+    ScatterGrid,
+    Statement,
+    Store,
+)
+from rushlight.compiler.tile.transform import grid_roots, roots_of
+from rushlight.ir import scalar as s
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import Expr
+
+# A store: the buffer, the offset (None: not known) and the expressions that it evaluates.
+_Put = tuple[Buffer | Local, "int | Expr | None", list[E]]
+# What is evaluated together at a point, before its first store: stores, and what else is read.
+_Part = tuple[list[_Put], list[E]]
+
+
+def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
+    """See above. Earlier grids may read the source anywhere: they are done before the last one."""
+    *earlier, last = [list(_parts(grid)) for grid in program.grids]
+    if any(put[0] is result for parts in earlier for puts, _ in parts for put in puts):
+        return False
+    found = [part for part in last if any(put[0] is result for put in part[0])]
+    if len(found) != 1:
+        return False
+    storing = found[0]
+    places = [put[1] for put in storing[0] if put[0] is result]
+    if None in places or len(set(places)) < len(places):
+        return False
+    elsewhere = [root for part in last if part is not storing for root in _roots(part)]
+    inside = _roots(storing)
+    return not _loads(elsewhere, source) and all(at in places for at in _loads(inside, source))
+
+
+def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:
+    """The buffers from which the elements of a result are made, as they are stored, and by how many
+    operations one after the other (the shortest way)."""
+    here = [
+        root
+        for grid in program.grids
+        for puts, _ in _parts(grid)
+        for dest, _, exprs in puts
+        if dest is result
+        for root in exprs
+    ]
+    found: dict[Buffer, int] = {}
+    seen: set[E] = set()
+    distance = 0
+    while here:
+        below: list[E] = []
+        for e in here:
+            if e not in seen:
+                seen.add(e)
+                below += s.children(e)
+                if e.op == "load":
+                    found.setdefault(e.meta[0], distance)
+        here, distance = below, distance + 1
+    return found
+
+
+def _roots(part: _Part) -> list[E]:
+    return [*part[1], *(root for _, _, exprs in part[0] for root in exprs)]
+
+
+def _loads(roots: Sequence[E], buffer: Buffer) -> list[int | Expr]:
+    """The offsets at which a buffer is read."""
+    return [e.meta[1] for e in s.topological(list(roots)) if e.op == "load" and e.meta[0] is buffer]
+
+
+def _parts(grid: AnyGrid) -> Iterable[_Part]:
+    if isinstance(grid, Grid):
+        yield from _statements(grid.body)
+    elif isinstance(grid, DotGrid):
+        yield [], [grid.a, grid.b]
+        yield _puts(grid.stores), []
+    elif isinstance(grid, AttentionGrid):
+        stores = [store for item in grid.sums for store in item.stores]
+        if grid.softmax is not None:
+            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
+        yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
+    else:
+        assert isinstance(grid, ScatterGrid)
+        yield [(grid.dest, None, [])], list(grid_roots(grid))
+
+
+def _statements(body: Sequence[Statement]) -> Iterable[_Part]:
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _statements(statement.body)
+        elif isinstance(statement, Map):
+            yield _puts(statement.stores), []
+        elif isinstance(statement, Reduce):
+            yield [], [item.value for item in statement.items]
+            for item in statement.items:
+                finish = [] if item.finish is None else [item.finish]
+                yield [(item.dest, item.at, [*finish, s.index(item.at)])], []
+        else:
+            yield [(statement.dest, None, [])], list(roots_of(statement))
+
+
+def _puts(stores: Sequence[Store]) -> list[_Put]:
+    found: list[_Put] = []
+    for store in stores:
+        mask = [] if store.mask is None else [store.mask]
+        found.append((store.dest, store.at, [store.value, s.index(store.at), *mask]))
+    return found

@@ -1,0 +1,103 @@
+"""What `torch.ops.aten` has besides the public functions: backward formulas and internal forms.
+
+In: names of PyTorch's internals. Out: functions on tensors, composed of public ones.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rushlight import ops
+from rushlight.base.dtypes import DType, uint8
+from rushlight.tensors import functional
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import empty
+from rushlight.tensors.functional_resize import interpolate, resize_smoothly
+from rushlight.tensors.functions_native import native_batch_norm
+from rushlight.tensors.functions_reduce import softmax
+from rushlight.tensors.functions_view import reshape
+from rushlight.tensors.indexing import getitem
+from rushlight.tensors.tables import by_name
+from rushlight.tensors.tensor import Tensor
+
+
+def slice(  # noqa: A001  (PyTorch's name)
+    self: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """x[start:end:step] along dim, as a view."""
+    lead = (builtins.slice(None),) * (dim % max(self.dim(), 1))
+    return getitem(self, (*lead, builtins.slice(start, end, step)))
+
+
+def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
+    """The gradient of dropout: what was kept, scaled."""
+    return grad_output * (mask.to(grad_output._dtype) * scale)
+
+
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
+) -> Tensor:
+    """The gradient of softmax, from its output."""
+    part = grad_output * output
+    return (part - output * part.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
+    """softmax, and 0 where all of a line is -inf."""
+    result = softmax(self, dim, dtype)
+    lost = (self == float("-inf")).all(dim, keepdim=True)
+    return apply(ops.where, (lost, 0.0, result))
+
+
+def max_pool2d_with_indices_backward(
+    grad_output: Tensor, self: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
+    ceil_mode: bool, indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """Each gradient goes to the place that its window's largest element came from."""
+    lead, lines = self._shape[:-2], (*self._shape[:-2], -1)
+    empty_space = (self * 0).reshape(*lead, self._shape[-2] * self._shape[-1])
+    args = (empty_space, len(lead), reshape(indices, lines), reshape(grad_output, lines))
+    return reshape(apply(ops.scatter_add, args), self._shape)
+
+
+def _batch_norm_with_update(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor,
+    running_var: Tensor, momentum: float, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """native_batch_norm in training, and an empty reserve."""
+    found = native_batch_norm(input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return (*found, empty(0, dtype=uint8))
+
+
+def _resized(mode: str) -> Callable[..., Tensor]:
+    def function(
+        self: Tensor, output_size: Sequence[int] | None, align_corners: bool,
+        scales_h: float | None = None, scales_w: float | None = None, *, scale_factors: Any = None,
+    ) -> Tensor:  # fmt: skip
+        if output_size is None:
+            return interpolate(self, None, scale_factors, mode, align_corners, antialias=True)
+        return resize_smoothly(self, output_size, (scales_h, scales_w), mode, align_corners)
+
+    return function
+
+
+OWN: dict[str, Callable] = {
+    **by_name(
+        slice, native_dropout_backward, _softmax_backward_data, _safe_softmax,
+        max_pool2d_with_indices_backward, _batch_norm_with_update,
+    ),
+    "_upsample_bilinear2d_aa": _resized("bilinear"),
+    "_upsample_bicubic2d_aa": _resized("bicubic"),
+}  # fmt: skip
+
+
+def finder(public: Mapping[str, Any]) -> Callable[[str], Callable | None]:
+    """Looks for an internal form, a public function or a method of a name."""
+
+    def find(name: str) -> Callable | None:
+        found = OWN.get(name) or public.get(name) or getattr(functional, name, None)
+        return found or getattr(Tensor, name, None)
+
+    return find
