@@ -105,7 +105,7 @@ class BlockMask:
         self.blocks_follow_mod = False
         self._has_full = has_full
         self._cells: Rects | None = None  # finer than the blocks, where they are known
-        self._made: dict[str, Any] = {}  # from the lists; forgotten when they change
+        self._made: dict[Any, Any] = {}  # from the lists; forgotten when they change
 
     @classmethod
     def from_runs(
@@ -280,6 +280,56 @@ class BlockMask:
         padded = (*index, slice(None), slice(None), slice(None))[:3]
         return self._derived(self._rows(padded), sliced_mask_mod_error, self.seq_lengths)
 
+    def for_decode(self, offset: int, q_len: int = 1, kv_len: int | None = None) -> BlockMask:
+        """The mask of queries offset ... offset + q_len - 1, which count from 0 in it, for the
+        first `kv_len` keys. Nothing is evaluated again; `offset` is an input of programs, so a
+        growing cache makes no new ones.
+
+        Example:
+            >>> mask = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512)
+            >>> mask.for_decode(300, kv_len=301).shape
+            (1, 1, 1, 301)
+        """
+        queries, keys = self.seq_lengths
+        kv_len = keys if kv_len is None else kv_len
+        if offset < 0 or q_len < 0 or offset + q_len > queries or not 0 <= kv_len <= keys:
+            raise ValueError(
+                f"for_decode: queries {offset} ... {offset + q_len - 1} and {kv_len} keys do not "
+                f"lie in a mask for {queries} queries and {keys} keys"
+            )
+        runs = self._cells_of_rows(offset, q_len, kv_len)
+        result = self.from_runs(runs, (CELL, CELL), self._shifted(offset), (q_len, kv_len))
+        result.blocks_follow_mod = self.blocks_follow_mod
+        if not self.blocks_follow_mod:
+            result.outer = (self, offset)
+        return result
+
+    def _shifted(self, offset: int) -> Callable:
+        mod = self.mask_mod
+        return lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx)
+
+    def _cells_of_rows(self, offset: int, q_len: int, kv_len: int) -> Runs:
+        """Cells whose rows start at `offset`: each is full where all cells it touches are."""
+        cells = self.made("cells", self._cell_runs)
+        columns, step = ceil_div(kv_len, CELL), cells.shape[2]
+        rows = [offset + i * CELL for i in range(ceil_div(q_len, CELL))]
+        lead = np.arange(cells.shape[0] * cells.shape[1])
+        parts = []
+        for number in lead:
+            for row in rows:
+                last = min(row + CELL, offset + q_len) - 1
+                band = cells.band(0, columns, number * step + row // CELL,
+                                  number * step + last // CELL + 1)  # fmt: skip
+                merged = np.where(band.min(0) == 2, 2, band.max(0) > 0).astype(np.int8)
+                parts.append(runs_of(merged[None, None, None]))
+        return joined(parts, (*cells.shape[:2], len(rows), columns))
+
+    def _cell_runs(self) -> Runs:
+        if self._cells is None:
+            return regridded(self.runs(), self.BLOCK_SIZE, self.seq_lengths, (CELL, CELL))
+        rows, columns = (ceil_div(n, CELL) for n in self.seq_lengths)
+        return self._cells.runs((*self.runs().shape[:2], rows, columns))
+
     def _rows(self, index: tuple) -> Runs:
         runs = self.runs()
         numbers = np.arange(runs.rows).reshape(runs.shape[:3])
@@ -325,12 +375,19 @@ class BlockMask:
 
     def state_tensor(self) -> torch.Tensor:
         """The states as a tensor, made once."""
-        if "states" not in self._made:
-            self._made["states"] = torch.tensor(self.states())
-        return self._made["states"]
+        return self.made("states", lambda: torch.tensor(self.states()))
+
+    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Something that depends on the blocks only, made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def keeps_all(self) -> bool:
         """Is every block full?"""
+        return self.made("keeps_all", self._keeps_all)
+
+    def _keeps_all(self) -> bool:
         runs = self.runs()
         blocks = runs.rows * runs.shape[3]
         return bool(runs.full.all()) and int((runs.stop - runs.first).sum()) == blocks

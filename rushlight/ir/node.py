@@ -139,7 +139,9 @@ def make_node(
     node = Node.__new__(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = op, src, attrs, shape, dtype
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
-    node.pairs = op.kind == "pairs" or (True in [s.pairs for s in src] and op.kind in _OF_EACH_PAIR)
+    node.pairs = op.kind == "pairs" or (
+        True in [s.pairs for s in src] and op.kind in _OF_EACH_PAIR and not op.sums_pairs
+    )
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     with _LOCK:
         weak = _INTERNED.get(key)

@@ -138,6 +138,7 @@ class OpDef:
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
+    sums_pairs  composite: its result is no pair value, though an operand is (ops/pairs.py)
     """
 
     name: str
@@ -160,6 +161,7 @@ class OpDef:
     check: Callable[[Call], None] | None = None
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
+    sums_pairs: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())

@@ -41,6 +41,7 @@ from rushlight.ops import (  # noqa: F401
     shape,
     softmaxes,
     special,
+    split_attention,
     statistics,
     unary,
     window,
