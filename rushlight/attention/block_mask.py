@@ -22,7 +22,7 @@ from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq
 from rushlight.attention.block_picture import picture
 from rushlight.attention.divide import Division
 from rushlight.attention.runs import Rects, Runs, regridded, runs_of
-from rushlight.attention.spans import CELL, spans_of
+from rushlight.attention.spans import CELL, cells_of_rows, spans_of
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -103,6 +103,7 @@ class BlockMask:
         self.dq_kv_order = self.dq_kv_order_spt = None
         # True when mask_mod alone says what is kept, so that blocks need not be looked up.
         self.blocks_follow_mod = False
+        self.rows_of: tuple[BlockMask, int] | None = None  # see for_decode
         self._has_full = has_full
         self._cells: Rects | None = None  # finer than the blocks, where they are known
         self._made: dict[Any, Any] = {}  # from the lists; forgotten when they change
@@ -297,32 +298,17 @@ class BlockMask:
                 f"for_decode: queries {offset} ... {offset + q_len - 1} and {kv_len} keys do not "
                 f"lie in a mask for {queries} queries and {keys} keys"
             )
-        runs = self._cells_of_rows(offset, q_len, kv_len)
-        result = self.from_runs(runs, (CELL, CELL), self._shifted(offset), (q_len, kv_len))
-        result.blocks_follow_mod = self.blocks_follow_mod
-        if not self.blocks_follow_mod:
-            result.outer = (self, offset)
-        return result
-
-    def _shifted(self, offset: int) -> Callable:
-        mod = self.mask_mod
-        return lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx)
-
-    def _cells_of_rows(self, offset: int, q_len: int, kv_len: int) -> Runs:
-        """Cells whose rows start at `offset`: each is full where all cells it touches are."""
         cells = self.made("cells", self._cell_runs)
-        columns, step = ceil_div(kv_len, CELL), cells.shape[2]
-        rows = [offset + i * CELL for i in range(ceil_div(q_len, CELL))]
-        lead = np.arange(cells.shape[0] * cells.shape[1])
-        parts = []
-        for number in lead:
-            for row in rows:
-                last = min(row + CELL, offset + q_len) - 1
-                band = cells.band(0, columns, number * step + row // CELL,
-                                  number * step + last // CELL + 1)  # fmt: skip
-                merged = np.where(band.min(0) == 2, 2, band.max(0) > 0).astype(np.int8)
-                parts.append(runs_of(merged[None, None, None]))
-        return joined(parts, (*cells.shape[:2], len(rows), columns))
+        runs = cells_of_rows(cells, offset, q_len, ceil_div(kv_len, CELL))
+        mod = self.mask_mod
+        result = self.from_runs(
+            runs, (CELL, CELL), lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx),
+            (q_len, kv_len),
+        )  # fmt: skip
+        result.blocks_follow_mod = self.blocks_follow_mod
+        # Where blocks count beside mask_mod, those of the whole mask do.
+        result.rows_of = None if self.blocks_follow_mod else (self, offset)
+        return result
 
     def _cell_runs(self) -> Runs:
         if self._cells is None:

@@ -108,6 +108,10 @@ def _scores(
 def kept(block_mask: BlockMask, where: list, shape: tuple[int, ...]) -> Any:
     """What the mask keeps of these pairs. Its blocks count where its mask_mod alone does not say
     all: absent ones are left out and full ones kept, whatever the mask_mod says."""
+    if block_mask.rows_of is not None:
+        whole, offset = block_mask.rows_of
+        b, h, q, kv = where
+        return kept(whole, [b, h, q + offset, kv], shape)
     keep = as_four_dims(block_mask.mask_mod(*where), shape, "mask_mod")
     if block_mask.blocks_follow_mod:
         return keep
