@@ -5,6 +5,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.attention import masks
+from rushlight.attention.paged import PagedCache, paged
 from rushlight.engine.realize import PROGRAMS
 from rushlight.nn.attention.flex_attention import (
     AuxRequest,
@@ -124,3 +125,64 @@ def test_a_growing_cache_makes_few_programs(masked):
         flex_attention(q, keys, values, block_mask=part, enable_gqa=True).numpy()
         made += PROGRAMS.compiled - before
     assert made <= 3
+
+
+def filled_cache(lengths, size, page_size=16):
+    """Sequences of these lengths, appended in turns so that their pages are mixed."""
+    torch.manual_seed(1)
+    cache = PagedCache(64, page_size, len(lengths), 2, size, 24)
+    whole = [(torch.randn(2, n, size), torch.randn(2, n, 24)) for n in lengths]
+    for start in range(0, max(lengths), 37):
+        for number, (key, value) in enumerate(whole):
+            part = slice(start, min(start + 37, key.size(1)))
+            if part.start < part.stop:
+                cache.append(number, key[:, part], value[:, part])
+    return cache, whole
+
+
+@pytest.mark.parametrize("partition", [64, 2048])
+def test_pages_give_what_one_cache_gives(partition):
+    lengths = [300, 90, 211]
+    cache, whole = filled_cache(lengths, 16)
+    assert cache.lengths == lengths and len({p for pages in cache.pages for p in pages}) == 39
+    q = torch.randn(3, 4, 1, 16)
+    ends = torch.tensor(lengths)
+    mask = create_block_mask(lambda b, h, q, kv: kv < ends[b], 3, None, 1, 300)
+    got = flex_attention(
+        q, cache.key(), cache.value(), block_mask=mask, enable_gqa=True,
+        kernel_options={"PARTITION_SIZE": partition},
+    )  # fmt: skip
+    for number, (key, value) in enumerate(whole):
+        want = flex_attention(
+            q[number : number + 1], key[None], value[None], enable_gqa=True,
+            kernel_options={"PARTITION_SIZE": partition},
+        )  # fmt: skip
+        assert torch.allclose(got[number], want[0], atol=1e-6)
+
+
+def test_a_long_prompt_in_pages():
+    cache, whole = filled_cache([200], 16)
+    q = torch.randn(1, 4, 200, 16)
+    mask = create_block_mask(masks.causal, None, None, 200, 200)
+    got = flex_attention(q, cache.key(), cache.value(), block_mask=mask, enable_gqa=True)
+    key, value = (x[None] for x in whole[0])
+    assert (got == flex_attention(q, key, value, block_mask=mask, enable_gqa=True)).all()
+    assert (cache.key() == key).all()  # an ordinary tensor for everybody else
+
+
+def test_pages_come_back_and_run_out():
+    cache, _ = filled_cache([300, 90], 16)
+    used = len(cache.free)
+    cache.release(1)
+    assert len(cache.free) == used + 6 and cache.lengths == [300, 0]
+    with pytest.raises(RuntimeError, match="63 pages are needed for 1000 positions of sequence 1"):
+        cache.append(1, torch.zeros(2, 1000, 16), torch.zeros(2, 1000, 24))
+    with pytest.raises(ValueError, match="length 33 does not fit 2 pages of 16"):
+        paged(torch.zeros(4, 1, 16, 2), torch.zeros(1, 2, dtype=torch.int64), 33)
+    with pytest.raises(ValueError, match="must hold integers"):
+        paged(torch.zeros(4, 1, 16, 2), torch.zeros(1, 2), 3)
+    with pytest.raises(IndexError):
+        table = torch.full((1, 2), 7)
+        q = torch.zeros(1, 1, 1, 2)
+        key = paged(torch.zeros(4, 1, 16, 2), table, 3)
+        flex_attention(q, key, key).numpy()
