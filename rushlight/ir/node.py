@@ -112,7 +112,8 @@ class Meta:
 
     def __init__(self, op: OpDef, attrs: tuple, shape: tuple, dtype: DType) -> None:
         self.op, self.attrs, self.shape, self.dtype = op, attrs, shape, dtype
-        self.makes_pairs, self.keeps_pairs = op.kind == "pairs", op.kind in _OF_EACH_PAIR
+        self.makes_pairs = op.kind == "pairs"
+        self.keeps_pairs = op.kind in _OF_EACH_PAIR and not op.sums_pairs
         self.seen: Any = None
 
 

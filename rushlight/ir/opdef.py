@@ -147,6 +147,7 @@ class OpDef:
                 complex result. None or a text: complex operands are refused (with that text).
                 Movement, gather, scatter, dot and host ops need none; a composite takes what its
                 decomposition takes
+    sums_pairs  composite: its result is no pair value, though an operand is (ops/pairs.py)
     """
 
     name: str
@@ -171,6 +172,7 @@ class OpDef:
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
     pair: Any = None
+    sums_pairs: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())
