@@ -16,6 +16,7 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float64, int32
 from rushlight.tensors.apply import Defaults, apply, common_dtype
 from rushlight.tensors.convert import clone
+from rushlight.tensors.forms import linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
@@ -335,8 +336,9 @@ def isreal(input: Tensor) -> Tensor:
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """pi for negative numbers, 0 for others, NaN for NaN."""
     x = _floating(input)
-    value = _where(x < 0, math.pi, 0.0) + x * 0
-    return finish(_where(apply(ops.isinf, (x,)), _where(x < 0, math.pi, 0.0), value), out)
+    value = _where(x < 0, tensor_of(math.pi, x._dtype), 0.0)
+    value = _where(apply(ops.isnan, (x,)), x.detach(), value)
+    return finish(linked(value, x), out)
 
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
