@@ -101,6 +101,29 @@ class Node:
         def __neg__(self) -> Node: ...
 
 
+class NoValue:
+    """The memory of a leaf that has none: a tensor of the device "meta".
+
+    Whatever is made of such a leaf is such a leaf: it has a shape and a dtype, and no value.
+    `used`: whether there ever was one.
+    """
+
+    foreign = False
+    used = False
+
+    def view(self, dtype: DType, shape: tuple) -> Any:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+NO_VALUE = NoValue()
+
+
+def no_value_node(shape: tuple[int | Expr, ...], dtype: DType) -> Node:
+    """A leaf with a shape and a dtype only."""
+    NO_VALUE.used = True
+    return buffer_node(NO_VALUE, shape, dtype)
+
+
 _LOCK = hold_over_fork(threading.RLock())
 _SERIAL = itertools.count()
 # Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
@@ -126,6 +149,8 @@ def make_node(
     `shape` and `dtype` are the caller's (the record's rules have run); they are part of the key,
     because a graph with symbolic sizes may give one op several shapes.
     """
+    if NO_VALUE.used and any(source.buffer is NO_VALUE for source in src):
+        return no_value_node(shape, dtype)
     key = (op.name, tuple(map(id, src)), attrs, shape, dtype)
     weak = _INTERNED.get(key)
     found = None if weak is None else weak()

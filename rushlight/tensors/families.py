@@ -34,6 +34,7 @@ from rushlight.tensors import (
     untyped,
 )
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.numpy_names import with_numpy_names
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
@@ -62,6 +63,8 @@ cumulative_trapezoid trapezoid unsafe_split""".split()
 IN_PLACE = (
     """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
 )
+for _table in (FUNCTIONS, METHODS):
+    _table.update({n: with_numpy_names(f) for n, f in _table.items() if callable(f)})
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

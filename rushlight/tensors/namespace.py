@@ -13,7 +13,7 @@ from rushlight.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )  # fmt: skip
-from rushlight.base.devices import device
+from rushlight.base.devices import current_device, device, set_default_device
 from rushlight.base.dtypes import (
     DType,
     bfloat16,
@@ -164,12 +164,8 @@ def get_float32_matmul_precision() -> str:
     return _Flags.precision
 
 
-def set_default_device(device: Any) -> None:
-    convert.require_cpu(device)
-
-
 def get_default_device() -> Any:
-    return device("cpu")
+    return current_device()
 
 
 def set_default_tensor_type(t: Any) -> None:
