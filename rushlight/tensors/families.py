@@ -14,6 +14,7 @@ from rushlight.tensors import (
     functions_factor,
     functions_foreach,
     functions_integrals,
+    functions_layers,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -33,8 +34,8 @@ from rushlight.tensors import (
     random,
     untyped,
 )
+from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.forms import in_place_form, with_out
-from rushlight.tensors.numpy_names import with_numpy_names
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
@@ -42,7 +43,7 @@ FAMILIES = (
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
     functions_native, functions_turned, functional_sample, functions_foreach, functions_checks,
-    odd_methods, untyped, functions_sampling, random,
+    odd_methods, untyped, functions_sampling, functions_layers, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
@@ -64,7 +65,7 @@ IN_PLACE = (
     """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
 )
 for _table in (FUNCTIONS, METHODS):
-    _table.update({n: with_numpy_names(f) for n, f in _table.items() if callable(f)})
+    _table.update({n: with_other_names(f, n) for n, f in _table.items() if callable(f)})
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

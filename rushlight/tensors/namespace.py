@@ -43,10 +43,10 @@ from rushlight.tensors import (
     convert,
     families,
     functional_act,
-    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.argument_names import LISTS, OVERLOADS, with_other_names
 from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
@@ -202,9 +202,7 @@ TABLE.update({dtype.name: dtype for dtype in (
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
-    functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
-    functional_act.cosine_similarity, functional_act.pairwise_distance,
+    functional_act.rms_norm, functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
@@ -218,3 +216,6 @@ TABLE.update(
     pi=math.pi, e=math.e, newaxis=None,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
+TABLE.update({
+    name: with_other_names(TABLE[name], name) for name in (*OVERLOADS, *LISTS) if name in TABLE
+})  # fmt: skip
