@@ -21,7 +21,7 @@ from rushlight.tensors.namespace import TABLE as _TABLE
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
-    "accelerator jit testing version special masked signal functional xpu mps mtia cpu "
+    "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
     "distributions".split()
 )

@@ -29,21 +29,6 @@ def blocks_to_dense(num_blocks: torch.Tensor, indices: torch.Tensor) -> torch.Te
     return dense.scatter(-1, place, 1)[..., :columns]
 
 
-def transposed_blocks(
-    num_blocks: torch.Tensor, indices: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same blocks listed by column."""
-    return dense_to_blocks(blocks_to_dense(num_blocks, indices).transpose(-2, -1))
-
-
-def adjusted_blocks(
-    num_blocks: torch.Tensor, indices: torch.Tensor, rows: int, columns: int
-) -> list[torch.Tensor]:
-    """The lists of the upper left `rows` x `columns` blocks."""
-    dense = blocks_to_dense(num_blocks, indices)
-    return list(dense_to_blocks(dense[..., :rows, :columns]))
-
-
 def dq_write_orders(
     dense: torch.Tensor,
     q_indices: torch.Tensor,

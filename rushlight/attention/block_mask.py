@@ -9,6 +9,7 @@ Shape letters: B batch, H heads, Q blocks of queries, K blocks of keys.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -17,13 +18,11 @@ from typing import Any
 import numpy as np
 
 import rushlight as torch
-from rushlight.attention.block_lists import (
-    adjusted_blocks,
-    blocks_to_dense,
-    dq_write_orders,
-    transposed_blocks,
-)
+from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq_write_orders
 from rushlight.attention.block_picture import picture
+from rushlight.attention.divide import Division
+from rushlight.attention.runs import Rects, Runs, regridded, runs_of
+from rushlight.attention.spans import CELL, spans_of
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -47,14 +46,18 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-class BlockMask:
-    """Block structure of a mask, with the function that decides inside partial blocks."""
+KV_LISTS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
+Q_LISTS = ("q_num_blocks", "q_indices", "full_q_num_blocks", "full_q_indices")
 
-    _TENSOR_ATTRS = (
-        "kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices", "q_num_blocks",
-        "q_indices", "full_q_num_blocks", "full_q_indices", "dq_write_order",
-        "dq_write_order_full", "dq_kv_order",
-    )  # fmt: skip
+
+class BlockMask:
+    """Block structure of a mask, with the function that decides inside partial blocks.
+
+    Made from lists of blocks, or (create_block_mask) from runs of blocks, which are small; then the
+    lists are made when somebody asks for them.
+    """
+
+    _TENSOR_ATTRS = (*KV_LISTS, *Q_LISTS, "dq_write_order", "dq_write_order_full", "dq_kv_order")
     _CONTEXT_ATTRS = ("seq_lengths", "BLOCK_SIZE", "mask_mod", "dq_kv_order_spt")
 
     def __init__(
@@ -84,18 +87,71 @@ class BlockMask:
             raise AssertionError(BOTH.format("q"))
         if dq_write_order_full is not None and dq_write_order is None:
             raise ValueError("dq_write_order_full requires dq_write_order")
-        self.seq_lengths = seq_lengths
-        self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
-        self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
-        self.q_num_blocks, self.q_indices = q_num_blocks, q_indices
-        self.full_q_num_blocks, self.full_q_indices = full_q_num_blocks, full_q_indices
+        kv_lists = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
+        q_lists = (q_num_blocks, q_indices, full_q_num_blocks, full_q_indices)
+        self._lists: dict[str, Any] = dict(zip(KV_LISTS, kv_lists, strict=True))
+        self._lists |= zip(Q_LISTS, q_lists, strict=True)
+        self._set_rest(seq_lengths, BLOCK_SIZE, mask_mod, full_kv_indices is not None)
         self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
         self.dq_kv_order, self.dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
-        self.BLOCK_SIZE = BLOCK_SIZE
-        self.mask_mod = mask_mod
+
+    def _set_rest(
+        self, lengths: tuple[int, int], size: tuple[int, int], mod: Callable, has_full: bool
+    ) -> None:
+        self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = lengths, size, mod
+        self.dq_write_order = self.dq_write_order_full = None
+        self.dq_kv_order = self.dq_kv_order_spt = None
         # True when mask_mod alone says what is kept, so that blocks need not be looked up.
-        self._blocks_follow_mod = False
-        self._states: tuple[tuple, np.ndarray] | None = None
+        self.blocks_follow_mod = False
+        self._has_full = has_full
+        self._cells: Rects | None = None  # finer than the blocks, where they are known
+        self._made: dict[str, Any] = {}  # from the lists; forgotten when they change
+
+    @classmethod
+    def from_runs(
+        cls, runs: Runs, size: tuple[int, int], mask_mod: Callable, lengths: tuple[int, int],
+        has_full: bool = True,
+    ) -> BlockMask:  # fmt: skip
+        """The lists are made when they are asked for; without `has_full` there are no full ones."""
+        result = cls.__new__(cls)
+        result._lists = {}
+        result._set_rest(lengths, size, mask_mod, has_full)
+        result._made["runs"] = runs
+        return result
+
+    @classmethod
+    def from_division(cls, division: Division, mask_mod: Callable, has_full: bool) -> BlockMask:
+        """What divide.py found; without `has_full` all blocks are partial."""
+        blocks = division.blocks if has_full else division.blocks.as_partial()
+        runs = blocks.runs((*division.shape[:2], *division.grid))
+        result = cls.from_runs(runs, division.size, mask_mod, division.shape[2:], has_full)
+        result._cells, result.blocks_follow_mod = division.cells, True
+        return result
+
+    def __getattr__(self, name: str) -> Any:
+        """Lists that are not made yet."""
+        if name not in KV_LISTS and name not in Q_LISTS:
+            raise AttributeError(f"'BlockMask' object has no attribute '{name}'")
+        if name not in self._lists:
+            names = KV_LISTS if name in KV_LISTS else Q_LISTS
+            runs = self.runs() if name in KV_LISTS else self.runs().transposed()
+            states = runs.states()
+            found = [*dense_to_blocks(torch.tensor(states == 1)), None, None]
+            if self._has_full:
+                found[2:] = dense_to_blocks(torch.tensor(states == 2))
+            self._lists |= zip(names, found, strict=True)
+        return self._lists[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in KV_LISTS and name not in Q_LISTS:
+            object.__setattr__(self, name, value)
+            return
+        if name in KV_LISTS:
+            self._cells = None
+            for each in KV_LISTS:  # the others are made before the runs are forgotten
+                getattr(self, each)
+            self._made.clear()
+        self._lists[name] = value
 
     @classmethod
     def from_kv_blocks(
@@ -118,25 +174,23 @@ class BlockMask:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
             raise AssertionError(BOTH.format("kv"))
-        q_blocks: tuple = (None, None, None, None)
-        if compute_q_blocks:
-            full = (None, None)
-            if full_kv_num_blocks is not None:
-                full = transposed_blocks(full_kv_num_blocks, full_kv_indices)
-            q_blocks = (*transposed_blocks(kv_num_blocks, kv_indices), *full)
         sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         if seq_lengths is None:
             seq_lengths = (kv_indices.shape[-2] * sizes[0], kv_indices.shape[-1] * sizes[1])
         is_tensor = isinstance(dq_kv_order, torch.Tensor)
         if dq_kv_order is not None and not is_tensor and not isinstance(dq_kv_order, bool):
             raise ValueError("dq_kv_order must be a bool, Tensor, or None")
-        return cls(
-            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, *q_blocks,
+        result = cls(
+            seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices,
+            None, None, None, None,
             BLOCK_SIZE=sizes, mask_mod=noop_mask if mask_mod is None else mask_mod,
             dq_write_order=dq_write_order, dq_write_order_full=dq_write_order_full,
             dq_kv_order=dq_kv_order if is_tensor else None,
             dq_kv_order_spt=None if is_tensor else dq_kv_order,
         )  # fmt: skip
+        if compute_q_blocks:
+            result._lists = {name: result._lists[name] for name in KV_LISTS}
+        return result
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
         """The attributes; with `flatten` the two pairs are four numbers."""
@@ -148,7 +202,11 @@ class BlockMask:
     @property
     def shape(self) -> tuple[int, ...]:
         """(B, H, queries, keys)."""
-        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
+        return (*self._lead(), *self.seq_lengths)
+
+    def _lead(self) -> tuple[int, ...]:
+        found = self._lists.get("kv_indices")
+        return self.runs().shape[:2] if found is None else tuple(found.shape[:-2])
 
     def numel(self) -> int:
         """Elements of the dense mask."""
@@ -162,19 +220,12 @@ class BlockMask:
         total = self.numel()
         if total == 0:
             return 0.0
-        present = (self.states() > 0).astype(np.int64)
-        rows, columns = present.shape[-2:]
-        heights = _inside(rows, self.BLOCK_SIZE[0], self.seq_lengths[0])
-        widths = _inside(columns, self.BLOCK_SIZE[1], self.seq_lengths[1])
-        computed = int((present * heights[:, None] * widths).sum())
-        return 100 * (1 - computed / total)
+        return 100 * (1 - self.runs().area(self.BLOCK_SIZE, self.seq_lengths) / total)
 
     def to_dense(self) -> torch.Tensor:
         """1 where a block is present: (B, H, Q, K), int32."""
-        partial = blocks_to_dense(self.kv_num_blocks, self.kv_indices)
-        if self.full_kv_num_blocks is None:
-            return partial
-        return partial | blocks_to_dense(self.full_kv_num_blocks, self.full_kv_indices)
+        dense = torch.tensor((self.states() > 0).astype(np.int32))
+        return dense.reshape(*self._lead(), *dense.shape[2:])
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
         """A picture of the blocks: solid all present, shaded some, blank none.
@@ -183,6 +234,7 @@ class BlockMask:
         number of (batch, head) pairs shown.
         """
         present = self.states() > 0
+        present = present.reshape(*self._lead(), *present.shape[2:])
         texts = []
         for number, index in enumerate(itertools.product(*map(range, present.shape[:-2]))):
             if number == limit:
@@ -198,13 +250,15 @@ class BlockMask:
 
     def to(self, device: Any) -> BlockMask:
         """The same mask with its tensors on `device`."""
-        moved = {name: getattr(self, name) for name in self._TENSOR_ATTRS}
-        moved = {name: None if t is None else t.to(device) for name, t in moved.items()}
-        result = BlockMask(
-            self.seq_lengths, **moved, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=self.mask_mod,
-            dq_kv_order_spt=self.dq_kv_order_spt,
-        )  # fmt: skip
-        result._blocks_follow_mod = self._blocks_follow_mod
+        result = copy.copy(self)
+        result._made = {"runs": self.runs()}
+        result._lists = {
+            name: None if tensor is None else tensor.to(device)
+            for name, tensor in self._lists.items()
+        }
+        for name in self._TENSOR_ATTRS[8:]:
+            tensor = getattr(self, name)
+            setattr(result, name, None if tensor is None else tensor.to(device))
         return result
 
     def _adjust(self, new_q_len: int, new_kv_len: int) -> BlockMask:
@@ -213,11 +267,9 @@ class BlockMask:
             raise NotImplementedError(NO_TENSOR_ORDER.format("Adjusting"))
         rows = ceil_div(new_q_len, self.BLOCK_SIZE[0])
         columns = ceil_div(new_kv_len, self.BLOCK_SIZE[1])
-        lists = adjusted_blocks(self.kv_num_blocks, self.kv_indices, rows, columns)
-        if self.full_kv_num_blocks is not None:
-            lists += adjusted_blocks(self.full_kv_num_blocks, self.full_kv_indices, rows, columns)
-        result = self._derived(lists, self.mask_mod, (new_q_len, new_kv_len))
-        result._blocks_follow_mod = self._blocks_follow_mod
+        runs = self._rows((slice(None), slice(None), slice(rows))).cropped(columns)
+        result = self._derived(runs, self.mask_mod, (new_q_len, new_kv_len))
+        result.blocks_follow_mod = self.blocks_follow_mod
         return result
 
     def __getitem__(self, index: Any) -> BlockMask:
@@ -226,18 +278,19 @@ class BlockMask:
             raise NotImplementedError(NO_TENSOR_ORDER.format("Slicing"))
         index = index if isinstance(index, tuple) else (index,)
         padded = (*index, slice(None), slice(None), slice(None))[:3]
-        sizes = self.kv_num_blocks.shape[:3]
-        where = tuple(_kept(i, n) for i, n in zip(padded, sizes, strict=True))
-        lists = [self.kv_num_blocks[where], self.kv_indices[where]]
-        if self.full_kv_num_blocks is not None:
-            lists += [self.full_kv_num_blocks[where], self.full_kv_indices[where]]
-        return self._derived(lists, sliced_mask_mod_error, self.seq_lengths)
+        return self._derived(self._rows(padded), sliced_mask_mod_error, self.seq_lengths)
 
-    def _derived(self, lists: Any, mask_mod: Callable, lengths: tuple[int, int]) -> BlockMask:
-        result = self.from_kv_blocks(
-            *lists, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=lengths,
-            compute_q_blocks=self.q_indices is not None,
-        )  # fmt: skip
+    def _rows(self, index: tuple) -> Runs:
+        runs = self.runs()
+        numbers = np.arange(runs.rows).reshape(runs.shape[:3])
+        where = tuple(_kept(i, n) for i, n in zip(index, numbers.shape, strict=True))
+        found = numbers[where]
+        return runs.take(found.ravel(), (*found.shape, runs.shape[3]))
+
+    def _derived(self, runs: Runs, mask_mod: Callable, lengths: tuple[int, int]) -> BlockMask:
+        result = self.from_runs(runs, self.BLOCK_SIZE, mask_mod, lengths, self._has_full)
+        if self._lists.get("q_indices", self) is None:
+            result._lists |= dict.fromkeys(Q_LISTS)
         result.dq_kv_order_spt = self.dq_kv_order_spt
         if self.dq_write_order is not None:
             result.add_write_order(self.dq_kv_order_spt)
@@ -253,19 +306,53 @@ class BlockMask:
             self.to_dense(), self.q_indices, self.full_q_indices, bool(descending)
         )
 
+    # ---- what the computation reads ------------------------------------------------------
+
+    def runs(self) -> Runs:
+        """The blocks as runs; read once per set of lists."""
+        if "runs" not in self._made:
+            states = blocks_to_dense(self.kv_num_blocks, self.kv_indices).numpy().astype(np.int8)
+            if self.full_kv_num_blocks is not None:
+                full = blocks_to_dense(self.full_kv_num_blocks, self.full_kv_indices).numpy()
+                states = np.where(full > 0, np.int8(2), states)
+            lead = (1, 1, *states.shape[:-2])[-2:]
+            self._made["runs"] = runs_of(states.reshape(*lead, *states.shape[-2:]))
+        return self._made["runs"]
+
     def states(self) -> np.ndarray:
-        """0 absent, 1 partial, 2 full: (B, H, Q, K), int8; read once per set of lists."""
-        lists = (
-            self.kv_num_blocks, self.kv_indices, self.full_kv_num_blocks, self.full_kv_indices
-        )  # fmt: skip
-        if self._states is not None and all(map(_same, self._states[0], lists)):
-            return self._states[1]
-        found = blocks_to_dense(self.kv_num_blocks, self.kv_indices).numpy().astype(np.int8)
-        if self.full_kv_num_blocks is not None:
-            full = blocks_to_dense(self.full_kv_num_blocks, self.full_kv_indices).numpy()
-            found = np.where(full > 0, np.int8(2), found)
-        self._states = (lists, found)
-        return found
+        """0 absent, 1 partial, 2 full: (B, H, Q, K), int8."""
+        return self.runs().states()
+
+    def state_tensor(self) -> torch.Tensor:
+        """The states as a tensor, made once."""
+        if "states" not in self._made:
+            self._made["states"] = torch.tensor(self.states())
+        return self._made["states"]
+
+    def keeps_all(self) -> bool:
+        """Is every block full?"""
+        runs = self.runs()
+        blocks = runs.rows * runs.shape[3]
+        return bool(runs.full.all()) and int((runs.stop - runs.first).sum()) == blocks
+
+    def tables(self, of_keys: bool = True) -> list[torch.Tensor]:
+        """Spans of tiles for blocks of queries, and for blocks of keys: see ops/pairs [tables]."""
+        found = [*self._spans("l"), *(self._spans("s") if of_keys else ())]
+        return list(found)
+
+    def _spans(self, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+        if side not in self._made:
+            turn = 1 if side == "l" else -1
+            lengths, size = self.seq_lengths[::turn], self.BLOCK_SIZE[::turn]
+            if self._cells is not None:
+                rects = self._cells if side == "l" else self._cells.transposed()
+                grid = tuple(ceil_div(n, CELL) for n in lengths)
+                cells = rects.runs((*self.runs().shape[:2], *grid))  # type: ignore[arg-type]
+            else:
+                runs = self.runs() if side == "l" else self.runs().transposed()
+                cells = regridded(runs, size, lengths, (CELL, CELL))
+            self._made[side] = tuple(map(torch.tensor, spans_of(cells)))
+        return self._made[side]
 
     def __str__(self) -> str:
         head = f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n"
@@ -273,8 +360,12 @@ class BlockMask:
 
     def __repr__(self) -> str:
         def shape_of(name: str) -> Any:
-            tensor = getattr(self, name)
-            return None if tensor is None else tensor.shape
+            if name in self._lists:
+                return None if self._lists[name] is None else self._lists[name].shape
+            rows, columns = self.runs().shape[2:][:: 1 if name in KV_LISTS else -1]
+            last = (rows, columns) if name.endswith("indices") else (rows,)
+            has = self._has_full or not name.startswith("full")
+            return torch.Size((*self._lead(), *last)) if has else None
 
         names = self._TENSOR_ATTRS[:8]
         lines = [f"{name}={shape_of(name)}" for name in names]
@@ -284,17 +375,8 @@ class BlockMask:
         return "BlockMask(\n    " + ",\n    ".join(lines) + "\n)"
 
 
-def _same(a: Any, b: Any) -> bool:
-    return a is b
-
-
-def _inside(blocks: int, size: int, length: int) -> np.ndarray:
-    """How many elements of each block lie before `length`."""
-    return np.clip(length - np.arange(blocks) * size, 0, size)
-
-
 def _kept(index: Any, size: int) -> Any:
     """An int as a slice of one."""
     if not isinstance(index, int):
-        return index
+        return index.numpy() if isinstance(index, torch.Tensor) else index
     return slice(index + size, index + size + 1) if index < 0 else slice(index, index + 1)

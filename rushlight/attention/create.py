@@ -1,8 +1,8 @@
 """Masks from functions of indices.
 
 In: a mask_mod (b, h, q_idx, kv_idx) -> bool, ordinary Python on tensors. It is called with index
-tensors that broadcast against each other ([B,1,1,1], [1,H,1,1], [1,1,L,1], [1,1,1,S]).
-Always true: `create_block_mask` evaluates a few rows of blocks at a time, never the dense mask.
+tensors that have the shape of the whole mask; they are pair values (ops/pairs.py), never stored.
+Always true: `create_block_mask` never makes the dense mask (divide.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.attention.block_lists import dense_to_blocks
-from rushlight.attention.block_mask import DEFAULT_BLOCK_SIZE, BlockMask, ceil_div
+from rushlight import ops
+from rushlight.attention.block_mask import DEFAULT_BLOCK_SIZE, BlockMask
+from rushlight.attention.divide import Division, as_four_dims
+from rushlight.tensors.apply import apply
 
-ELEMENTS_AT_ONCE = 1 << 22
 ARITY = {4: "mask_mod", 5: "score_mod"}
 COMPILE_FLAG = (
     "The _compile flag of create_block_mask has no effect: masks are always evaluated by compiled "
@@ -37,25 +38,6 @@ def kind_of_mod(function: Callable) -> str:
     return ARITY[count]
 
 
-def indices_of(start: int, stop: int, dim: int) -> torch.Tensor:
-    """start...stop-1 along one of four dimensions. The start is an input of the program."""
-    shape = [1, 1, 1, 1]
-    shape[dim] = stop - start
-    return (torch.arange(stop - start, dtype=torch.int32) + start).view(shape)
-
-
-def as_four_dims(result: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
-    """What a mod returned, broadcast to (B, H, L, S)."""
-    result = result if isinstance(result, torch.Tensor) else torch.tensor(result)
-    if result.dim() > 4:
-        raise ValueError(
-            f"{what} must return one value per (b, h, q_idx, kv_idx), got shape "
-            f"{tuple(result.shape)} for {shape}; index a captured tensor by all its indices at "
-            "once: table[b, q_idx], not table[b][q_idx]"
-        )
-    return result.expand(shape)
-
-
 def create_mask(
     mod_fn: Callable, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int,  # noqa: N803
     device: Any = None,
@@ -69,7 +51,7 @@ def create_mask(
     """
     shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
     kind = kind_of_mod(mod_fn)
-    where = [indices_of(0, size, dim) for dim, size in enumerate(shape)]
+    where = [apply(ops.pair_index, (shape, dim)) for dim in range(4)]
     if kind == "mask_mod":
         return as_four_dims(mod_fn(*where), shape, kind).contiguous()
     scores = as_four_dims(mod_fn(torch.zeros(shape), *where), shape, kind)
@@ -101,58 +83,12 @@ def create_block_mask(
     if min(sizes) < 1:
         raise ValueError(f"BLOCK_SIZE must be positive, got {BLOCK_SIZE}")
     shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
-    kept = _count_kept(mask_mod, shape, sizes)
-    area = sizes[0] * sizes[1]
-    partial = (kept > 0) & (kept < area) if separate_full_blocks else kept > 0
-    lists = dense_to_blocks(partial)
-    if separate_full_blocks:
-        lists += dense_to_blocks(kept == area)
-    result = BlockMask.from_kv_blocks(
-        *lists, BLOCK_SIZE=sizes, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
-    )
-    result._blocks_follow_mod = True
+    division = Division(mask_mod, shape, sizes)  # type: ignore[arg-type]
+    result = BlockMask.from_division(division, mask_mod, separate_full_blocks)
     if compute_dq_write_order:
         result.add_write_order(dq_kv_order)
         result.dq_kv_order_spt = dq_kv_order
-    result.states()
     return result
-
-
-def _count_kept(mask_mod: Callable, shape: tuple[int, ...], sizes: tuple[int, int]) -> torch.Tensor:
-    """Elements kept in each block: (B, H, Q, K), int32."""
-    batch, heads, queries, keys = shape
-    columns = ceil_div(keys, sizes[1])
-    if queries == 0 or keys == 0:
-        return torch.zeros(
-            (batch, heads, ceil_div(queries, sizes[0]), columns), dtype=torch.int32
-        )  # fmt: skip
-    row_elements = batch * heads * sizes[0] * keys
-    step = max(1, ELEMENTS_AT_ONCE // row_elements) * sizes[0]
-    pieces = []
-    for start in range(0, queries, step):
-        rows = min(step, queries - start)
-        piece = _count_rows(mask_mod, (batch, heads, start, rows, keys), sizes)
-        pieces.append(piece)
-        if step < queries:
-            del piece
-            torch.flush()
-    return torch.cat(pieces, dim=2)
-
-
-def _count_rows(mask_mod: Callable, part: tuple[int, ...], sizes: tuple[int, int]) -> torch.Tensor:
-    batch, heads, start, rows, keys = part
-    where = [indices_of(0, batch, 0), indices_of(0, heads, 1)]
-    where += [indices_of(start, start + rows, 2), indices_of(0, keys, 3)]
-    mask = mask_mod(*where)
-    mask = as_four_dims(mask, (batch, heads, rows, keys), "mask_mod")
-    if mask.dtype is not torch.bool:
-        raise AssertionError(f"mask.dtype must be torch.bool, got {mask.dtype}")
-    blocks = (ceil_div(rows, sizes[0]), ceil_div(keys, sizes[1]))
-    right, below = blocks[1] * sizes[1] - keys, blocks[0] * sizes[0] - rows
-    if right or below:
-        mask = torch.nn.functional.pad(mask.to(torch.int32), (0, right, 0, below))
-    cut = mask.reshape(batch, heads, blocks[0], sizes[0], blocks[1], sizes[1])
-    return cut.to(torch.int32).sum(dim=(3, 5)).to(torch.int32)
 
 
 def and_masks(*mask_mods: Callable) -> Callable:

@@ -12,10 +12,9 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 import rushlight as torch
 from rushlight.attention.block_mask import BlockMask, sliced_mask_mod_error
-from rushlight.attention.captured import frozen
-from rushlight.attention.compute import Task, attention, find_captured
-from rushlight.attention.create import as_four_dims
-from rushlight.attention.tiles import Sizes, Tile, plan_tiles
+from rushlight.attention.compute import attention
+from rushlight.attention.decode import PARTITION
+from rushlight.ops.pairs import PAIR_TILE
 
 BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
 OPTION_NAMES = frozenset(
@@ -105,63 +104,14 @@ def flex_attention(
     if return_lse:
         _warn_return_lse()
     _check_options(kernel_options)
-    task = _task(query, key, value, score_mod, block_mask, scale)
-    out, lse, top = attention(query, key, value, task)
+    scale = 1.0 / math.sqrt(query.size(-1) or 1) if scale is None else scale
+    partition = int((kernel_options or {}).get("PARTITION_SIZE", PARTITION))
+    found = attention(query, key, value, score_mod, block_mask, scale, partition)
     if return_aux is not None:
-        return out, AuxOutput(
-            lse if return_aux.lse else None, top if return_aux.max_scores else None
+        return found.out, AuxOutput(
+            found.lse if return_aux.lse else None, found.top if return_aux.max_scores else None
         )
-    return (out, lse) if return_lse else out
-
-
-def _task(query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any) -> Task:
-    batch, heads, rows, size = query.shape
-    kv_heads, keys = key.shape[1], key.shape[2]
-    group = heads // kv_heads if kv_heads else 1
-    is_double = torch.float64 in (query.dtype, key.dtype, value.dtype)
-    working = torch.float64 if is_double else torch.float32
-    states = None if block_mask is None else block_mask.states()
-    block_size = (1, 1) if block_mask is None else block_mask.BLOCK_SIZE
-    captured = []
-    if score_mod is not None:
-        score_mod = frozen(score_mod)
-        if torch.is_grad_enabled() and query.numel() and keys:
-            captured = find_captured(score_mod, batch, heads, working)
-    return Task(
-        score_mod=score_mod,
-        keep=_keep_nothing_out if block_mask is None else _keeper(block_mask),
-        scale=1.0 / math.sqrt(size) if scale is None else scale,
-        group=group,
-        working=working,
-        tiles=plan_tiles(Sizes(batch, kv_heads, group, rows, keys), states, block_size),
-        captured=captured,
-    )
-
-
-def _keep_nothing_out(tile: Tile, where: tuple) -> None:
-    return None
-
-
-def _keeper(block_mask: BlockMask) -> Callable[[Tile, tuple], Any]:
-    """What a mask keeps of a tile. Full blocks need no mask_mod, absent ones are left out."""
-    mask_mod = frozen(block_mask.mask_mod)
-    size = block_mask.BLOCK_SIZE
-    states = None if block_mask._blocks_follow_mod else torch.from_numpy(block_mask.states())
-
-    def keep(tile: Tile, where: tuple) -> Any:
-        if tile.all_full:
-            return None
-        shape = tuple(max(i.shape[dim] for i in where) for dim in range(4))
-        kept = as_four_dims(mask_mod(*where), shape, "mask_mod")
-        if states is None:
-            return kept
-        b, h, q, kv = where
-        b = b if states.shape[0] > 1 else b * 0
-        h = h if states.shape[1] > 1 else h * 0
-        state = states[b, h, q // size[0], kv // size[1]]
-        return (state == 2) | ((state == 1) & kept)
-
-    return keep
+    return (found.out, found.lse) if return_lse else found.out
 
 
 def _check_tensors(query: Any, key: Any, value: Any) -> None:
@@ -267,6 +217,12 @@ def _check_options(options: Any) -> None:
                 f"kernel_options has no option '{name}'; the options are "
                 f"{', '.join(sorted(OPTION_NAMES))}, each also with the prefix fwd_ or bwd_"
             )
+
+    partition = options.get("PARTITION_SIZE", PAIR_TILE)
+    if not isinstance(partition, int) or partition < PAIR_TILE or partition % PAIR_TILE:
+        raise ValueError(
+            f"kernel_options['PARTITION_SIZE'] must be a multiple of {PAIR_TILE}, got {partition}"
+        )
 
 
 def _warn_return_lse() -> None:

@@ -205,7 +205,7 @@ def _record(cls: type, ctx: FunctionCtx, args: tuple, edges: list, output: Any) 
     fixed = {id(t) for t in ctx._non_differentiable}
     results = []
     for number, tensor in enumerate(outputs):
-        if not TENSORS.is_tensor(tensor) or id(tensor) in fixed or not tensor.is_floating_point():
+        if not TENSORS.is_tensor(tensor) or id(tensor) in fixed or not tensor.dtype.is_inexact:
             results.append(tensor)
             continue
         if id(tensor) in inputs and id(tensor) not in dirty:

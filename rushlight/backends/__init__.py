@@ -19,6 +19,8 @@ __all__ = [
 _MODULES = {
     "llvm": "rushlight.backends.llvm",
     "c": "rushlight.backends.c",
+    "opencl": "rushlight.backends.opencl",
+    "metal": "rushlight.backends.metal",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

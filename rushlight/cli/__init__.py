@@ -1,5 +1,6 @@
 """The command `rushlight`: one subcommand per file of this folder.
 
+    rushlight compare model.py --backends llvm,c
     rushlight conformance BACKEND
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
@@ -13,9 +14,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import conformance, demo, doctor, explain, run
+from . import compare, conformance, demo, doctor, explain, run
 
-COMMANDS = (conformance, demo, doctor, explain, run)
+COMMANDS = (compare, conformance, demo, doctor, explain, run)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -83,15 +83,24 @@ class _Count:
     def attention(self, grid: AttentionGrid) -> None:
         """As if every query looked at every key."""
         pairs = volume((*grid.batch, grid.l, grid.s), self.sizes)
-        features = volume((grid.e,), self.sizes) + volume((grid.ev,), self.sizes)
-        self.flops += pairs * (2 * features + 3)  # the exponential, its argument, the sum
-        for operand, axes in (
-            (grid.q, (grid.l, grid.e)), (grid.k, (grid.s, grid.e)), (grid.v, (grid.s, grid.ev)),
-        ):  # fmt: skip
-            self.exprs([operand], volume((*grid.batch, *axes), self.sizes))
-        self.exprs([grid.score], pairs)
-        self.stores(grid.stores, volume((*grid.batch, grid.l, grid.ev), self.sizes))
-        self.stores(grid.lse_stores, volume((*grid.batch, grid.l), self.sizes))
+        for product in grid.products:
+            self.flops += 2 * pairs * volume((product.k,), self.sizes)
+            for operand, axis in ((product.a, grid.l), (product.b, grid.s)):
+                self.exprs([operand], volume((*grid.batch, axis, product.k), self.sizes))
+        queries = volume((*grid.batch, grid.l), self.sizes)
+        if grid.softmax is not None:
+            self.flops += 3 * pairs  # the exponential, its argument, the sum
+            self.exprs([grid.softmax.score], pairs)
+            self.stores(grid.softmax.lse_stores, queries)
+            self.stores(grid.softmax.top_stores, queries)
+        self.exprs([item.weight for item in grid.sums], pairs)
+        for item in grid.sums:
+            n = () if item.n is None else (item.n,)
+            summed, kept = (grid.l, grid.s) if item.over == "l" else (grid.s, grid.l)
+            self.flops += 2 * pairs * volume(n, self.sizes)
+            if item.other is not None:
+                self.exprs([item.other], volume((*grid.batch, summed, *n), self.sizes))
+            self.stores(item.stores, volume((*grid.batch, kept, *n), self.sizes))
 
     def statement(self, outer: Sequence[Axis], statement: Statement) -> None:
         if isinstance(statement, Loop):

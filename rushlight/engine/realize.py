@@ -138,7 +138,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.add(node)
         elif has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
-        elif ref.saved:
+        elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
         else:
             roots[node] = None
@@ -146,8 +146,9 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        if not _is_recomputed(node, roots, MAX_RECOMPUTE_DEPTH):
-            roots[node] = None
+        for source in _behind_pairs(node) if node.pairs else (node,):
+            if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
+                roots[source] = None
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
@@ -157,6 +158,11 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
 
 def _serial(node: Node) -> int:
     return node.serial
+
+
+def _behind_pairs(node: Node) -> list[Node]:
+    """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 
 def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
@@ -212,6 +218,15 @@ def launch(
     for number, source in reuse.items():
         # A temp that a kernel updates in place, too: it starts as what the input holds.
         pointers[number] = inputs[source].address
+    run_at(program, pointers, values, inputs, numbers)
+
+
+def run_at(
+    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
+    numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
+    of an error."""
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
@@ -221,5 +236,6 @@ def launch(
         raise host_failed(refused) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
-        error = index_error(program.plan, status, sizes, inputs, numbers)
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+        error = index_error(program.plan, status, sizes, held, numbers)
         raise RunFailed(program.plan.meta["checked_at"][status - 1], error)

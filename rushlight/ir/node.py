@@ -42,7 +42,8 @@ class Node:
     """
 
     __slots__ = (
-        "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "__weakref__",
+        "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "pairs",
+        "__weakref__",
     )  # fmt: skip
 
     op: OpDef | None
@@ -54,6 +55,8 @@ class Node:
     buffer: Any
     # Order of creation: the same program makes its nodes in the same order every time.
     serial: int
+    # A value of pairs (query, key) that only exists inside an attention, see ops/pairs.py.
+    pairs: bool
 
     @property
     def ndim(self) -> int:
@@ -83,7 +86,7 @@ class Node:
             if weak is not None and weak() is self:
                 del _INTERNED[self.key]
             self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
-            self.buffer = buffer
+            self.buffer, self.pairs = buffer, False
 
     if TYPE_CHECKING:
         # Installed by `rushlight.ops.operators`: this module names no op.
@@ -130,6 +133,8 @@ _SERIAL = itertools.count()
 # WeakValueDictionary does the same at four times the cost per node.)
 _INTERNED: dict[tuple, weakref.ref[Node]] = {}
 _SWEEP_AT = 1 << 14
+# What is made of pair values by these kinds is one again.
+_OF_EACH_PAIR = frozenset(("elementwise", "composite", "movement", "gather"))
 
 
 def next_serial() -> int:
@@ -159,6 +164,7 @@ def make_node(
     node = Node.__new__(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = op, src, attrs, shape, dtype
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
+    node.pairs = op.kind == "pairs" or (True in [s.pairs for s in src] and op.kind in _OF_EACH_PAIR)
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     with _LOCK:
         weak = _INTERNED.get(key)
@@ -182,6 +188,7 @@ def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = Non
     node = Node.__new__(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = None, (), attrs, shape, dtype
     node.leaf, node.buffer, node.key, node.serial = leaf, buffer, (), next(_SERIAL)
+    node.pairs = False
     return node
 
 
@@ -193,6 +200,7 @@ def buffer_node(buffer: Any, shape: tuple[int | Expr, ...], dtype: DType) -> Nod
 def scalar_node(value: Any, dtype: DType, origin: Callable[[], Any] | None = None) -> Node:
     """A 0-dim program input holding a Python number (never a constant of a kernel).
 
+    The number is real, whatever the dtype: a complex one is `complex` of two such leaves.
     `origin()` gives the number again when a captured program is replayed (an RNG offset); None
     for a number that was simply passed.
     """
@@ -205,7 +213,9 @@ _CONSTS: dict[tuple, Node] = {}
 def const_node(value: Any, dtype: DType) -> Node:
     """A 0-dim constant that belongs to the meaning of a rule (interned by value and dtype)."""
     value = _as_number(value, dtype)
-    bits = struct.pack("d", value) if isinstance(value, float) else value
+    bits: Any = struct.pack("d", value) if isinstance(value, float) else value
+    if isinstance(value, complex):
+        bits = struct.pack("dd", value.real, value.imag)
     key = (type(value).__name__, bits, dtype)
     node = _CONSTS.get(key)
     if node is None:
@@ -216,6 +226,8 @@ def const_node(value: Any, dtype: DType) -> Node:
 def _as_number(value: Any, dtype: DType) -> Any:
     if dtype.kind == "bool":
         return bool(value)
+    if dtype.kind == "complex":
+        return complex(value)
     return float(value) if dtype.is_floating_point else int(value)
 
 

@@ -173,9 +173,9 @@ def local(tile: Any, at: int | Expr) -> E:
     return make("local", (), tile.dtype, (tile, at))
 
 
-def acc(dtype: DType) -> E:
-    """In the epilogue of a DotGrid: the finished sum of this output element."""
-    return make("acc", (), dtype)
+def acc(dtype: DType, number: int = 0) -> E:
+    """In the epilogue of a grid: the finished sum of this element (one of several by number)."""
+    return make("acc", (), dtype, number)
 
 
 def as_index(value: E, lo: int = 0, hi: int | Expr | None = None) -> int | Expr:

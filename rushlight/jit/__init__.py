@@ -17,6 +17,7 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
+    "Final",
     "Attribute", "CompilationUnit", "Error", "RecursiveScriptModule", "ScriptFunction",
     "ScriptModule", "T", "TracerWarning", "_overload", "_overload_method", "_script_if_tracing",
     "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "fuser", "ignore",

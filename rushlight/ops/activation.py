@@ -13,10 +13,10 @@ from rushlight.ir.symint import floordiv
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
 from rushlight.ops.binary import gt, le, logical_and, lt, maximum, minimum
-from rushlight.ops.build import like, slice_dim
+from rushlight.ops.build import conj_of, like, slice_dim, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
-from rushlight.ops.rules import common_dtype
+from rushlight.ops.rules import common_dtype, inexact_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, erf, exp, expm1, log1p, sigmoid, tanh
@@ -121,12 +121,13 @@ gelu = composite(
 
 
 def silu_grad(g: Any, x: Any, meta: Meta) -> tuple:
+    x = conj_of(x)
     s = sigmoid(x)
     return (g * s * (x * (1.0 - s) + 1.0),)
 
 
 silu = _activation("silu", "x * sigmoid(x).", lambda x: x * sigmoid(x),
-                   lambda x: x * ref.sigmoid(x), silu_grad)  # fmt: skip
+                   lambda x: x * ref.sigmoid(x), silu_grad, dtype=inexact_dtype)  # fmt: skip
 
 
 def elu_decompose(x: Any, alpha: Any) -> Any:
@@ -254,10 +255,12 @@ hardswish = _activation(
     lambda x: x * np.clip(x + 3, 0, 6) / 6,
     hardswish_grad,
 )
-softsign = _activation("softsign", "x / (1 + |x|).", lambda x: x / (abs_(x) + 1.0),
-                       lambda x: x / (1 + np.abs(x)), promote="float")  # fmt: skip
+softsign = _activation("softsign", "x / (1 + |x|).", lambda x: x / to_dtype(abs_(x) + 1.0, x.dtype),
+                       lambda x: x / (1 + np.abs(x)), dtype=inexact_dtype,
+                       promote="float")  # fmt: skip
 tanhshrink = _activation("tanhshrink", "x - tanh(x).", lambda x: x - tanh(x),
-                         lambda x: x - np.tanh(x), promote="float")  # fmt: skip
+                         lambda x: x - np.tanh(x), dtype=inexact_dtype,
+                         promote="float")  # fmt: skip
 hardshrink = _activation(
     "hardshrink",
     "0 within [-lambd, lambd], else x.",
@@ -297,7 +300,7 @@ square = composite(
     (Arg("x"),),
     lambda x: x * x,
     np.square,
-    lambda g, x, meta: (g * x * 2.0,),
+    lambda g, x, meta: (g * conj_of(x) * 2.0,),
     dtype=common_dtype,
     compute_f32=False,
     torch=("torch.square", "Tensor.square", "Tensor.square_"),

@@ -1,101 +1,100 @@
-"""Scaled dot product attention, over a primitive that never holds all scores (flash_attention:
-online softmax over blocks of keys). The gradient keeps nothing but operands and output: the
-probabilities are computed again.
+"""Attention: a softmax over the keys of scores that are never stored, times the values.
+
+`flash_attention`, `flash_lse` and `flash_top` take scores as a pair value (ops/pairs.py) and come
+from one pass over blocks of keys. `scaled_dot_product_attention` is made of them. Its gradient
+keeps nothing but operands and output: the probabilities are computed again.
 
 Shape letters: L queries, S keys, E features.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from rushlight.base.dtypes import bool_
-from rushlight.ir.opdef import Arg, Attr, Call, Value, op
-from rushlight.ops.binary import add, eq, le
-from rushlight.ops.build import iota_along, keep, like, swap_last
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op
+from rushlight.ops.binary import add, eq
+from rushlight.ops.build import keep, like, sum_to_shape, to_dtype
 from rushlight.ops.composite import composite, in_float32
 from rushlight.ops.meta import Meta
-from rushlight.ops.products import batched_dot
+from rushlight.ops.pairs import MINUS, broadcast_lead, pair_dot, pair_mask, pair_sum
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.rules import Shape, broadcast_shapes, is_static
+from rushlight.ops.rules import Shape, broadcast_shapes, is_static, operand_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
 from rushlight.ops.select import where
 from rushlight.ops.unary import exp
 
-MINUS = float("-inf")
 
-
-def scores_of(query: Any, key: Any, mask: Any, is_causal: bool) -> Any:
-    """query @ key^T, masked: -inf where a key must not be seen."""
-    scores = batched_dot(query, swap_last(key, key.ndim))
-    if is_causal:
-        rows, columns = scores.shape[-2:]
-        seen = le(iota_along(2, 1, columns), iota_along(2, 0, rows))
-        scores = where(seen, scores, MINUS)
-    if mask is None:
+def masked_scores(query: Any, key: Any, mask: Any, is_causal: bool, scale: Any) -> Any:
+    """query @ key^T * scale, masked: -inf where a key must not be seen. A pair value."""
+    scores = pair_dot(query, key)
+    scores = scores * like(scale, scores.dtype)
+    keep = mask if mask is not None and mask.dtype is bool_ else None
+    if mask is not None and keep is None:
+        scores = add(scores, to_dtype(mask, scores.dtype))
+    if keep is None and not is_causal:
         return scores
-    return where(mask, scores, MINUS) if mask.dtype is bool_ else add(scores, mask)
+    return pair_mask(scores, keep, [], is_causal=is_causal, fill="minus")
 
 
-def probabilities(out: Any, query: Any, key: Any, mask: Any, is_causal: bool) -> Any:
+def probabilities(scores: Any, lse: Any) -> Any:
     """softmax over keys, from the lse of every query; a row that sees no key gets zeros."""
-    scores = scores_of(query, key, mask, is_causal)
-    lse = flash_lse(out, query, key, mask, is_causal=is_causal)
-    lse = keep(lse, scores.shape, (scores.ndim - 1,))
-    return exp(scores - where(eq(lse, MINUS), 0.0, lse))
+    base = where(eq(lse, MINUS), 0.0, lse)
+    return exp(scores - keep(base, scores.shape, (scores.ndim - 1,)))
 
 
 def attention_decompose(
     query: Any, key: Any, value: Any, mask: Any = None, is_causal: bool = False, scale: Any = 1.0
 ) -> Any:
-    query = query * like(scale, query.dtype)
-    return flash_attention(query, key, value, mask, is_causal=is_causal)
+    scores = masked_scores(query, key, mask, is_causal, scale)
+    return flash_attention(scores, value, flash_lse(scores))
 
 
 def attention_grad(
     g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, scale: Any,
     meta: Meta,
 ) -> tuple:  # fmt: skip
-    factor = like(scale, query.dtype)
-    by_query, *others = flash_grad(g, out, query * factor, key, value, mask, is_causal, meta)
-    return None if by_query is None else by_query * factor, *others
-
-
-def flash_grad(
-    g: Any, out: Any, query: Any, key: Any, value: Any, mask: Any, is_causal: bool, meta: Meta
-) -> tuple:
-    """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys."""
-    p = probabilities(out, query, key, mask, is_causal)
-    by_p = batched_dot(g, swap_last(value, value.ndim))
-    inner = keep(reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
-    by_scores = p * (by_p - inner)
+    """Row sums of (dp * p) are row sums of (g * out): no second pass over the keys. The terms are
+    those of flash_grad and lse_grad, so the bits are, too."""
+    scores = masked_scores(query, key, mask, is_causal, scale)
+    lead = meta.out_shape[:-2]
+    p = broadcast_lead(probabilities(scores, flash_lse(scores)), lead)
+    inner = keep(-reduce_sum(g * out, (g.ndim - 1,)), g.shape, (g.ndim - 1,))
+    by_scores = p * pair_dot(g, value) + p * inner
+    by_product = by_scores * like(scale, by_scores.dtype)
     by_mask = by_query = by_key = by_value = None
     if meta.needs("query"):
-        by_query = batched_dot(by_scores, key)
+        by_query = pair_sum(by_product, key, over="s")
     if meta.needs("key"):
-        by_key = batched_dot(swap_last(by_scores, by_scores.ndim), query)
+        by_key = pair_sum(by_product, query, over="l")
     if meta.needs("value"):
-        by_value = batched_dot(swap_last(p, p.ndim), g)
+        by_value = pair_sum(p, g, over="l")
     if mask is not None and mask.dtype is not bool_ and meta.needs("mask"):
         by_mask = by_scores
     return by_query, by_key, by_value, by_mask
 
 
-def lse_grad(
-    g: Any, attended: Any, query: Any, key: Any, mask: Any, is_causal: bool, meta: Meta
-) -> tuple:
-    p = probabilities(attended, query, key, mask, is_causal)
-    by_scores = p * keep(g, p.shape, (p.ndim - 1,))
-    by_query = batched_dot(by_scores, key) if meta.needs("query") else None
-    by_key = by_mask = None
-    if meta.needs("key"):
-        by_key = batched_dot(swap_last(by_scores, by_scores.ndim), query)
-    if mask is not None and mask.dtype is not bool_ and meta.needs("mask"):
-        by_mask = by_scores
-    return None, by_query, by_key, by_mask
+def flash_grad(g: Any, scores: Any, value: Any, lse: Any, out: Any, meta: Meta) -> tuple:
+    """A larger lse shrinks every probability of its row."""
+    by_scores = by_value = by_lse = None
+    p = broadcast_lead(probabilities(scores, lse), meta.out_shape[:-2])
+    if meta.needs("scores"):
+        by_scores = p * pair_dot(g, value)
+        by_scores = sum_to_shape(by_scores, by_scores.shape, meta.shape("scores"))
+    if meta.needs("value"):
+        by_value = pair_sum(p, g, over="l")
+        by_value = sum_to_shape(by_value, by_value.shape, meta.shape("value"))
+    if meta.needs("lse"):
+        by_lse = -reduce_sum(g * out, (g.ndim - 1,))
+        by_lse = sum_to_shape(by_lse, by_lse.shape, meta.shape("lse"))
+    return by_scores, by_value, by_lse
+
+
+def lse_grad(g: Any, scores: Any, out: Any, meta: Meta) -> tuple:
+    p = probabilities(scores, out)
+    return (p * keep(g, p.shape, (p.ndim - 1,)),)
 
 
 def attention_shape(call: Call) -> Shape:
@@ -137,7 +136,7 @@ def check_attention(call: Call) -> None:
         raise RuntimeError("Explicit attn_mask should not be set when is_causal=True")
 
 
-def masked_scores(
+def scores_reference(
     query: np.ndarray, key: np.ndarray, mask: Any, scale: float, is_causal: bool
 ) -> np.ndarray:
     scores = np.matmul(query, np.swapaxes(key, -1, -2)) * scale
@@ -152,11 +151,18 @@ def attention_reference(
     query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: Any, scale: float,
     is_causal: bool,
 ) -> np.ndarray:  # fmt: skip
-    scores = masked_scores(query, key, mask, scale, is_causal)
-    top = scores.max(-1, keepdims=True, initial=-np.inf)
-    e = np.exp(scores - np.where(np.isfinite(top), top, 0))
-    total = e.sum(-1, keepdims=True)
-    return np.matmul(e / np.where(total == 0, 1, total), value)
+    scores = scores_reference(query, key, mask, scale, is_causal)
+    return flash_reference(scores, value, lse_reference(scores))
+
+
+def flash_reference(scores: np.ndarray, value: np.ndarray, lse: np.ndarray) -> np.ndarray:
+    base = np.where(np.isneginf(lse), 0, lse)
+    return np.matmul(np.exp(scores - base[..., None]), value)
+
+
+def lse_reference(scores: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.logaddexp.reduce(scores, -1, initial=-np.inf)
 
 
 def attention_samples(rng: Rng) -> list[Sample]:
@@ -175,80 +181,76 @@ def attention_samples(rng: Rng) -> list[Sample]:
     ]
 
 
-def flash_reference(
-    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: Any = None, is_causal: bool = False
-) -> np.ndarray:
-    return attention_reference(query, key, value, mask, 1.0, is_causal)
-
-
-def lse_reference(
-    attended: np.ndarray, query: np.ndarray, key: np.ndarray, mask: Any = None,
-    is_causal: bool = False,
-) -> np.ndarray:  # fmt: skip
-    scores = masked_scores(query, key, mask, 1.0, is_causal)
-    with np.errstate(divide="ignore"):
-        found = np.logaddexp.reduce(scores, -1, initial=-np.inf)
-    return np.broadcast_to(found, attended.shape[:-1])
-
-
-def lse_samples(rng: Rng) -> list[Sample]:
+def score_samples(rng: Rng) -> list[np.ndarray]:
     """Every query sees a key: -inf has no finite difference."""
-    return [
-        Sample((array(rng, *lead, 3, 2), array(rng, *lead, 3, 4), array(rng, *lead, 5, 4), mask),
-               {"is_causal": mask is None})
-        for lead, mask in (((2,), None), ((), array(rng, 3, 5)))
-    ]  # fmt: skip
+    return [array(rng, 2, 3, 5), array(rng, 3, 5), array(rng, 4, 1)]
 
 
 def flash_samples(rng: Rng) -> list[Sample]:
-    """Those of the composite, without a scale."""
-    return [Sample(sample.args[:-1], sample.attrs) for sample in attention_samples(rng)]
+    found = []
+    for scores in score_samples(rng):
+        value = array(rng, *scores.shape[:-2], scores.shape[-1], 2)
+        found.append(Sample((scores, value, lse_reference(scores))))
+    return [*found, Sample((found[1].args[0], array(rng, 2, 5, 3), found[1].args[2]))]
 
 
 FEATURES_DIFFER = ErrorSample(
     (np.ones((2, 3)), np.ones((2, 4)), np.ones((2, 3)), None, 1.0), {}, RuntimeError, "differ"
 )
 
+
+def check_flash(call: Call) -> None:
+    keys, values = call["scores"].shape[-1], call["value"].shape[-2]
+    if keys != values and is_static(keys) and is_static(values):
+        raise RuntimeError(f"flash_attention: {keys} keys but {values} values")
+
+
 flash_attention = op(
     name="flash_attention",
-    doc="softmax(query @ key^T + mask) @ value in one pass; a bool mask is true where a key is "
-    "seen. Leading dims broadcast, and the mask's to those of the scores.",
-    inputs=(
-        Arg("query"),
-        Arg("key"),
-        Arg("value"),
-        Arg("mask", optional=True),
-        Attr("is_causal", False),
+    doc="softmax(scores) @ value in one pass; `lse` is flash_lse(scores). A row whose scores are "
+    "all -inf gives 0.",
+    inputs=(Arg("scores"), Arg("value"), Arg("lse")),
+    shape=lambda call: (
+        *broadcast_shapes(call["scores"].shape[:-2], call["value"].shape[:-2]),
+        call["scores"].shape[-2],
+        call["value"].shape[-1],
     ),
-    shape=attention_shape,
-    dtype=attention_dtype,
+    dtype=operand_dtype,
     kind="attention",
     reference=flash_reference,
     grad=in_float32(flash_grad),
     promote="none",
-    check=check_attention,
+    check=check_flash,
     samples=flash_samples,
-    error_samples=(replace(FEATURES_DIFFER, args=FEATURES_DIFFER.args[:-1]),),
+    error_samples=(
+        ErrorSample((np.ones((2, 3)), np.ones((4, 3)), np.ones(2)), {}, RuntimeError, "but 4"),
+    ),
 )
 
 flash_lse = op(
     name="flash_lse",
-    doc="log(sum(exp(query @ key^T + mask))) over keys: of the scores behind `attended`, which is "
-    "the flash_attention of these operands (one kernel gives both); -inf where no key is seen.",
-    inputs=(
-        Arg("attended"),
-        Arg("query"),
-        Arg("key"),
-        Arg("mask", optional=True),
-        Attr("is_causal", False),
-    ),
-    shape=lambda call: call["attended"].shape[:-1],
-    dtype=lambda call: call["query"].dtype.compute,
+    doc="log(sum(exp(scores))) over keys, -inf where all scores are; comes from the same pass.",
+    inputs=(Arg("scores"),),
+    shape=lambda call: call["scores"].shape[:-1],
+    dtype=operand_dtype,
     kind="attention",
     reference=lse_reference,
     grad=in_float32(lse_grad),
     promote="none",
-    samples=lse_samples,
+    samples=lambda rng: [Sample((scores,)) for scores in score_samples(rng)],
+)
+
+flash_top = op(
+    name="flash_top",
+    doc="The largest score of every query, NaN left out; comes from the same pass.",
+    inputs=(Arg("scores"),),
+    shape=lambda call: call["scores"].shape[:-1],
+    dtype=operand_dtype,
+    kind="attention",
+    reference=lambda scores: np.fmax.reduce(scores, -1, initial=-np.inf),
+    grad=NotDifferentiable("the largest score is given for inspection only"),
+    promote="none",
+    samples=lambda rng: [Sample((scores,)) for scores in score_samples(rng)],
 )
 
 scaled_dot_product_attention = composite(

@@ -24,10 +24,10 @@ from rushlight.ops.binary import (
     minimum,
     sub,
 )
-from rushlight.ops.build import full, like
+from rushlight.ops.build import conj_of, full, like, real_of
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
-from rushlight.ops.rules import bool_dtype, common_dtype
+from rushlight.ops.rules import bool_dtype, common_dtype, inexact_dtype
 from rushlight.ops.samples import Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import (
@@ -104,7 +104,12 @@ lerp = composite(
     (Arg("x"), Arg("end"), Arg("weight")),
     lerp_decompose,
     lambda x, end, weight: x + weight * (end - x),
-    lambda g, x, end, weight, meta: (g * (1.0 - weight), g * weight, g * (end - x)),
+    lambda g, x, end, weight, meta: (
+        g * (1.0 - conj_of(weight)),
+        g * conj_of(weight),
+        g * conj_of(end - x),
+    ),
+    dtype=inexact_dtype,
     torch=torch_names("lerp"),
     samples=lambda rng: [Sample((array(rng, 3, 4), array(rng, 4), array(rng, 3, 1, low=0)))],
 )
@@ -131,6 +136,7 @@ addcdiv = composite(
     (Arg("x"), Arg("tensor1"), Arg("tensor2"), Value("value", 1)),
     lambda x, tensor1, tensor2, value: x + like(value, x.dtype) * (tensor1 / tensor2),
     lambda x, tensor1, tensor2, value: x + value * tensor1 / tensor2,
+    dtype=inexact_dtype,
     torch=torch_names("addcdiv"),
     samples=_three,
 )
@@ -167,6 +173,10 @@ def _hypot(x: Any, y: Any) -> Any:
 
 
 def logaddexp_decompose(x: Any, y: Any) -> Any:
+    """From the larger one (the one with the larger real part)."""
+    if x.dtype.is_complex:
+        larger = ge(real_of(x), real_of(y))
+        return where(larger, x, y) + log1p(exp(where(larger, y - x, x - y)))
     high = maximum(x, y)
     distance = where(logical_and(isinf(x), eq(x, y)), 0.0, -abs_(x - y))
     return high + log1p(exp(distance))
@@ -177,8 +187,9 @@ logaddexp = composite(
     "log(exp(x) + exp(y)).",
     (Arg("x"), Arg("y")),
     logaddexp_decompose,
-    np.logaddexp,
-    lambda g, x, y, meta: (g * sigmoid(x - y), g * sigmoid(y - x)),
+    lambda x, y: np.log(np.exp(x) + np.exp(y)) if x.dtype.kind == "c" else np.logaddexp(x, y),
+    lambda g, x, y, meta: (g * sigmoid(conj_of(x - y)), g * sigmoid(conj_of(y - x))),
+    dtype=inexact_dtype,
     torch=("torch.logaddexp", "Tensor.logaddexp"),
     samples=samples.binary(),
 )
@@ -312,7 +323,7 @@ def _simple(name: str, doc: str, decompose: Callable, reference: Callable, **fie
 # fmt: off
 deg2rad = _simple("deg2rad", "Degrees to radians.", lambda x: x * (pi / 180), np.deg2rad)
 rad2deg = _simple("rad2deg", "Radians to degrees.", lambda x: x * (180 / pi), np.rad2deg)
-sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc)
+sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc, dtype=inexact_dtype)
 isposinf = _simple("isposinf", "True where plus infinity.",
                    lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP,
                    dtype=bool_dtype, compute_f32=False, promote="same",

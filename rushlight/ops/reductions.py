@@ -28,6 +28,7 @@ from rushlight.ops.reduce import (
 from rushlight.ops.rules import (
     all_dims,
     bool_dtype,
+    inexact_dtype,
     int64_dtype,
     is_static,
     operand_dtype,
@@ -155,7 +156,12 @@ def mean_grad(g: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:
 
 
 mean = reduction(
-    "mean", "The sum over dims by the count.", mean_decompose, numpy_over(np.mean), mean_grad
+    "mean",
+    "The sum over dims by the count.",
+    mean_decompose,
+    numpy_over(np.mean),
+    mean_grad,
+    dtype=inexact_dtype,
 )
 
 

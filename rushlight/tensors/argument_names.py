@@ -20,7 +20,7 @@ _SPLIT = {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_
 OVERLOADS: dict[str, dict[str, str]] = {
     "copy_": {"other": "src"}, "swapaxes": _AXES, "swapaxes_": _AXES, "split": _SPLIT,
     "unsafe_split": _SPLIT, "tensor_split": _SECTIONS, "hsplit": _SECTIONS, "vsplit": _SECTIONS,
-    "dsplit": _SECTIONS, "vdot": {"other": "tensor"}, "cholesky_solve": {"input2": "L"},
+    "dsplit": _SECTIONS, "cholesky_solve": {"input2": "L"},
 }  # fmt: skip
 # public name -> the name of what else is given as many numbers: x.permute(dims=(1, 0))
 LISTS = {

@@ -11,6 +11,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
@@ -87,7 +88,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-vdot = dot
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The dot product of two vectors, the first conjugated."""
+    return finish(dot(conj(input), other), out)
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -374,11 +377,10 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power, vdot, cross,
     ),
-    "vdot": dot,
+    "ger": outer,
 }  # fmt: skip
-FUNCTIONS.update(ger=outer, cross=cross)
 
 
 def _operator(self: Tensor, other: Any) -> Any:
@@ -393,7 +395,6 @@ LINALG: dict[str, Callable] = {
     "vector_norm": vector_norm, "matmul": matmul, "det": det, "cross": cross,
     "matrix_power": matrix_power, "diagonal": diagonal,
 }  # fmt: skip
-
 
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
     METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
 from rushlight.tensors import apply as rules
-from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.numbers import CATEGORY, result_type
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -22,7 +23,7 @@ def finish(result: Tensor, out: Tensor | None) -> Tensor:
     return result if out is None else write_out(out, result)
 
 
-ACCEPTED = (Tensor, int, float)
+ACCEPTED = (Tensor, int, float, complex)
 
 
 def _tensor(value: Any) -> Tensor:
@@ -124,8 +125,14 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:
-    wide = _tensor(input).double()
-    return pow(wide, exponent.double() if isinstance(exponent, Tensor) else float(exponent))
+    """pow in double precision."""
+    wide = complex128 if result_type([input, exponent]).is_complex else float64
+    numbers = complex if wide is complex128 else float
+    base, power = (
+        apply(ops.cast, (v, wide)) if isinstance(v, Tensor) else numbers(v)
+        for v in (input, exponent)
+    )
+    return pow(base if isinstance(base, Tensor) else tensor_of(base, wide), power)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
@@ -232,8 +239,7 @@ def cast_result_type(*operands: Any) -> DType:
 
 
 def can_cast(from_: DType, to: DType) -> bool:
-    order = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-    if order[from_.kind] > order[to.kind]:
+    if CATEGORY[from_.kind] > CATEGORY[to.kind]:
         return False
     return not (from_.kind == "int" and to.kind == "uint")
 

@@ -57,14 +57,14 @@ class GradSide:
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        if value and self._dtype.kind != "float":
+        if value and not self._dtype.is_inexact:
             raise RuntimeError(
                 "only Tensors of floating point and complex dtype can require gradients"
             )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        if requires_grad and self._dtype.kind != "float":
+        if requires_grad and not self._dtype.is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         meta = self._grad
         if meta is not None and meta.fn is not None and not requires_grad:

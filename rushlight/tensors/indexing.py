@@ -20,6 +20,7 @@ from rushlight.base.dtypes import bool_, int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
+from rushlight.ops.indexed import scatter_joined
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
@@ -99,6 +100,8 @@ class _Plan:
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
+    if self._storage.node.pairs:
+        key = _inside_pairs(self._value(), key)
     if key.__class__ is int and self._shape:
         size = self._shape[0]
         if not -size <= key < size:
@@ -111,6 +114,19 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     moved, indices, back, _ = _arrange(view, plan.indices)
     found = apply(ops.gather_nd, (moved, indices), label="IndexBackward0")
     return found if back is None else permute(found, back)
+
+
+def _inside_pairs(node: Node, key: Any) -> Any:
+    """`table[b][q_idx]` in a score_mod: to its author `table[b]` is a row, not one for each pair.
+
+    So a key means what follows the dims of the pairs (ops/pairs.py)."""
+    if node.name != "gather_nd" or node.ndim == node.src[1].ndim:
+        return key
+    lead = node.src[1].shape
+    keys = key if isinstance(key, tuple) else (key,)
+    if not any(isinstance(k, Tensor) for k in keys):
+        return (*(slice(None) for _ in lead), *keys)
+    return (*(new_tensor(ops.pair_index.node(lead, dim)) for dim in range(len(lead))), *keys)
 
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
@@ -171,7 +187,10 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
         value = permute(value, _inverse(back))
     if not value.numel():
         return
-    changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
+    if view._dtype is bool_:
+        changed = scatter_joined(moved, value, index, kind)
+    else:
+        changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
     if order is not None:
         changed = permute(changed, _inverse(order))
     assign(view, changed)

@@ -11,6 +11,7 @@ from rushlight.tensors import (
     bind,
     convert,
     families,
+    functions_complex,
     functions_math,
     functions_slices,
     functions_view,
@@ -43,9 +44,14 @@ def text(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 PROPERTIES = {
-    "T": functions_view.reversed_dims, "mT": functions_view.matrix_transpose,
-    "H": functions_view.reversed_dims, "mH": functions_view.matrix_transpose,
-    "real": lambda self: self,
+    "T": functions_view.reversed_dims,
+    "mT": functions_view.matrix_transpose,
+    "H": functions_complex.hermitian,
+    "mH": functions_complex.adjoint,
+}
+WRITABLE_PROPERTIES = {
+    "real": (functions_complex.real, functions_complex.set_real),
+    "imag": (functions_complex.imag, functions_complex.set_imag),
 }  # fmt: skip
 SPECIAL = {
     "backward": backward, "__iter__": iterate, "__repr__": text, "__str__": text,
@@ -80,6 +86,8 @@ def install() -> dict[str, Any]:
             setattr(Tensor, name, with_other_names(getattr(Tensor, name), name))
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
+    for name, pair in WRITABLE_PROPERTIES.items():
+        setattr(Tensor, name, property(*pair))
     TENSORS.finish = flush
     return public
 

@@ -18,6 +18,9 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e4m3fnuz,
     float8_e5m2,
@@ -36,6 +39,7 @@ from rushlight.base.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
 from rushlight.ops.aten import Aten
 from rushlight.tensors import (
@@ -198,6 +202,7 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    complex32, complex64, complex128,
     float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
@@ -211,9 +216,10 @@ TABLE.update(
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
-    double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
+    double=float64, half=float16, cfloat=complex64,
+    cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=math.pi, e=math.e, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
 TABLE.update({

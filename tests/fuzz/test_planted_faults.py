@@ -26,6 +26,7 @@ from rushlight.backends.llvm import fold, reduce_columns, reduce_panels
 from rushlight.base.dtypes import float32
 from rushlight.compiler import pipeline, plan
 from rushlight.compiler.fuse import grouping
+from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile import build_map, build_split, kernel
@@ -166,6 +167,6 @@ def test_orders_that_are_compared_are_really_different_kernels() -> None:
     assert [g.kind for g in _groups(O.reduce_sum(floats(2, 300), (1,)))] == ["rows"]
 
 
-def _groups(root: Node) -> list[group.Group]:
+def _groups(root: Node) -> list[Group]:
     points = pipeline.choose_points([root], Hints({}))
-    return group.group_points(points, Hints({}))
+    return grouping.group_points(points, Hints({}))

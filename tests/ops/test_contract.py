@@ -25,6 +25,8 @@ PRIMITIVES = {
     "sort": "argsort_",
     "iota": "iota",
     "random": "random_bits",
+    "pairs": "pair_dot pair_index pair_mask",
+    "attention": "flash_attention flash_lse flash_top pair_sum",
 }
 PARAMS = {
     "reshape": "x shape",

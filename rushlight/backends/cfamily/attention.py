@@ -1,13 +1,15 @@
-"""AttentionGrid: softmax(score(q k^T)) v over blocks of keys, see [attention] in tile/ir.
+"""AttentionGrid: sums over pairs of queries and keys, with or without a softmax, see [attention].
 
-An instance is one group of queries of one batch element. Scores of a block, then its probabilities,
-are a tile of the group; each step is spread over the threads:
+A kernel per side that has results. An instance is ROWS owners of one batch element (queries for
+sums over keys, keys for sums over queries); it goes over tiles of KEY_BLOCK others, the inner ones.
+Scores of a tile, then probabilities or weights, are tiles [row][j]; each step is spread over the
+threads of a group:
 
-    for block of keys:
-        x[l][s] = score(q . k);        barrier
-        new top, shrink, ref of l;     barrier
-        x[l][s] = exp(x - ref);        barrier
-        total[l], sums[l][ev];         barrier
+    for tile of inner rows:
+        x[row][j] = score or weights of the products;   barrier
+        softmax: new top, shrink, ref of row;           barrier
+                 x[row][j] = exp(x - ref);              barrier
+        sums[row][n] += x[row][j] * other(j, n);        barrier
 """
 
 from __future__ import annotations
@@ -19,104 +21,154 @@ from rushlight.backends.cfamily.context import Context, Index, Machine, bound
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, maximum, minimum, product
-from rushlight.ir.symint_walk import substitute
+from rushlight.ir.symint import Var, ceildiv, maximum, minimum, product
 
 Place = tuple[c.Array, Index]
+ROWS = 32
 THREADS = 128
 
 
 def lower_attention(
     grid: ir.AttentionGrid, machine: Machine, name: str
 ) -> tuple[list[c.Kernel], list[c.Array]]:
-    context = Context(machine, name, min(THREADS, machine.threads))
-    return [_Attention(grid, context).kernel()], context.scratch
+    kernels, scratch = [], []
+    for side in ("l", "s"):
+        own = [x for x in grid.sums if x.over != side]
+        if own or (side == "l" and grid.softmax is not None):
+            context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
+            kernels.append(_Attention(grid, side, own, context).kernel())
+            scratch += context.scratch
+    return kernels, scratch
 
 
 class _Attention:
-    def __init__(self, grid: ir.AttentionGrid, context: Context) -> None:
-        self.grid, self.context, self.dtype = grid, context, grid.acc_dtype
-        rows = ir.QUERY_GROUP
-        self.x = context.array("x", self.dtype, rows * ir.KEY_BLOCK)
+    """One side: "l", the queries own; "s", the keys do."""
+
+    def __init__(
+        self, grid: ir.AttentionGrid, side: str, sums: list[ir.PairSum], context: Context
+    ) -> None:
+        self.grid, self.side, self.sums, self.context = grid, side, sums, context
+        self.dtype, self.softmax = grid.acc_dtype, grid.softmax
+        self.owner, self.inner = (grid.l, grid.s) if side == "l" else (grid.s, grid.l)
+        self.runs = grid.runs_l if side == "l" else grid.runs_s
+        self.weights = [] if self.softmax else list(dict.fromkeys(x.weight for x in sums))
+        tiles = max(1, len(self.weights))
+        self.x = [context.array("x", self.dtype, ROWS * ir.KEY_BLOCK) for _ in range(tiles)]
         self.top, self.total, self.shrink, self.ref = (
-            context.array(name, self.dtype, rows) for name in ("top", "total", "shrink", "ref")
+            context.array(name, self.dtype, ROWS) for name in ("top", "total", "shrink", "ref")
         )
-        self.sums = context.array("sums", self.dtype, rows * grid.ev.extent)
-        self.queries = ir.Axis("queries", ceildiv(grid.l.extent, rows))
-        self.start: Index = self.queries.var * rows
-        self.row = ir.Axis("row", minimum(rows, grid.l.extent - self.start))
-        self.low, self.high = Var("low", 0, None, "axis"), Var("high", None, None, "axis")
-        self.first, self.count = Var("first", 0, None, "axis"), Var("count", 0, None, "axis")
-        self.key = ir.Axis("j", self.count)
+        self.totals = [context.array("sums", self.dtype, ROWS * _width(x)) for x in sums]
+        self.blocks = ir.Axis("owners", ceildiv(self.owner.extent, ROWS))
+        self.start: Index = self.blocks.var * ROWS
+        self.row = ir.Axis("row", minimum(ROWS, self.owner.extent - self.start))
+        self.tile, self.count = Var("tile", 0, None, "axis"), Var("count", 0, None, "axis")
+        self.other = ir.Axis("j", self.count)
 
     def kernel(self) -> c.Kernel:
-        context, lead = self.context, (*self.grid.batch, self.queries)
+        context, lead = self.context, (*self.grid.batch, self.blocks)
         instance = Var("instance", 0, None, "axis")
-        block = Var("block", 0, None, "axis")
-        turn = (
-            c.Bind(self.first, maximum(block, self.low)),
-            c.Bind(self.count, minimum(block + ir.KEY_BLOCK, self.high) - self.first),
-            *self._scores(), *context.barrier(),
-            *self._tops(), *context.barrier(),
-            *self._probabilities(), *context.barrier(),
-            *self._totals(), *self._sums(), *context.barrier(),
-        )  # fmt: skip
-        begin = (self.low // ir.KEY_BLOCK) * ir.KEY_BLOCK
+        count = minimum(ir.KEY_BLOCK, self.inner.extent - self.tile)
+        turn: c.Block = (c.Bind(self.count, count), *self._scores(), *context.barrier())
+        if self.softmax is not None:
+            turn += (*self._tops(), *context.barrier(), *self._probabilities())
+            turn += (*context.barrier(), *self._total())
+        for number in range(len(self.sums)):
+            turn += self._sum(number)
+        turn += context.barrier()
         body = (
-            *bound(lead, instance), *self._range(), *self._clear(), *context.barrier(),
-            c.For(block, begin, self.high, ir.KEY_BLOCK, turn),
-            *self._outputs(),
+            *bound(lead, instance), *self._clear(), *context.barrier(),
+            *self._tiles(turn), *self._outputs(),
         )  # fmt: skip
         return context.kernel(body, product(axis.extent for axis in lead), instance)
 
-    def _range(self) -> c.Block:
-        """The keys that the group sees."""
-        grid = self.grid
-        last = minimum(self.start + ir.QUERY_GROUP, grid.l.extent) - 1
-        low, high = _at(grid.first, grid.l, self.start), _at(grid.stop, grid.l, last)
+    def _tiles(self, turn: c.Block) -> c.Block:
+        """The loop over tiles, of the runs if there are any."""
+        low, high, runs = 0, self.inner.extent, self.runs
+        if self.grid.causal and self.side == "l":
+            high = minimum(high, self.start + ROWS)
+        elif self.grid.causal:
+            low = (self.start // ir.KEY_BLOCK) * ir.KEY_BLOCK
+        if runs is None:
+            return (c.For(self.tile, low, high, ir.KEY_BLOCK, turn),)
+        first, stop = (Var(name, 0, None, "axis") for name in ("low", "high"))
+        begin, end = (s.as_index(self.context.expr(e)) for e in (runs.begin, runs.end))
+        span = [s.as_index(self.context.expr(e)) * runs.tile for e in (runs.first, runs.stop)]
+        inside = (
+            c.Bind(first, maximum(low, span[0])),
+            c.Bind(stop, minimum(high, span[1])),
+            c.For(self.tile, first, stop, ir.KEY_BLOCK, turn),
+        )
         return (
-            c.Bind(self.low, maximum(0, self.context.index(low))),
-            c.Bind(self.high, minimum(grid.s.extent, self.context.index(high))),
+            c.Bind(runs.row.var, self.start // runs.rows),
+            c.For(runs.run.var, begin, end, 1, inside),
         )
 
     def _clear(self) -> c.Block:
-        row, ev = self.row.var, self.grid.ev
-        return (
-            *self._per_query(
-                _put(self.top, row, s.const(float("-inf"), self.dtype)),
-                _put(self.total, row, self._zero()),
-            ),
-            *self.context.spread(
-                (self.row, ev), lambda: (_put(self.sums, self._out(), self._zero()),)
-            ),
+        row = self.row.var
+        block = self._per_row(
+            _put(self.top, row, s.const(float("-inf"), self.dtype)),
+            _put(self.total, row, self._zero()),
         )
+        for item, place in zip(self.sums, self.totals, strict=True):
+            n = _features(item)
+            put = _put(place, row * n.extent + n.var, self._zero())
+            block += self.context.spread((self.row, n), lambda put=put: (put,))
+        return block
 
-    # one block of keys --------------------------------------------------------------------------
+    # one tile -----------------------------------------------------------------------------------
 
     def _scores(self) -> c.Block:
-        grid, expr = self.grid, self.context.expr
-        acc = s.param("acc", self.dtype)
-        q, k = (expr(s.cast(operand, self.dtype)) for operand in (grid.q, grid.k))
-        chain = c.For(grid.e.var, 0, grid.e.extent, 1, (c.Set((("acc", s.fma(q, k, acc)),)),))
+        """Scores, or weights; -inf, or 0, where a pair is not kept."""
+        wanted = self.weights if self.softmax is None else [self.softmax.score]
+        outside = s.const(0.0 if self.softmax is None else float("-inf"), self.dtype)
+        kept = self._kept()
 
         def body() -> Sequence[c.Code]:
+            accs = tuple(f"acc{n}" for n in range(len(self.grid.products)))
+            found: c.Block = (c.Let(tuple((name, self._zero()) for name in accs), True),)
+            for name, one in zip(accs, self.grid.products, strict=True):
+                found += (self._chain(name, one),)
+            puts = c.Puts(
+                tuple(
+                    _put(place, self._cell(), self._with_accs(value))
+                    for place, value in zip(self.x, wanted, strict=True)
+                )
+            )
+            if kept is None:
+                return (*self._bind_row(), *self._bind_other(), *found, puts)
+            empty = tuple(_put(place, self._cell(), outside) for place in self.x)
             return (
-                *self._bind_query(), *self._bind_key(),
-                c.Let((("acc", self._zero()),), True), chain,
-                _put(self.x, self._cell(), expr(grid.score, acc)),
+                *self._bind_row(), *self._bind_other(), c.Puts(empty),
+                c.If(self.context.expr(kept), (*found, puts)),
             )  # fmt: skip
 
-        return self.context.spread((self.row, self.key), body)
+        return self.context.spread((self.row, self.other), body) if wanted else ()
+
+    def _chain(self, name: str, one: ir.Product) -> c.For:
+        a, b = (self.context.expr(s.cast(operand, self.dtype)) for operand in (one.a, one.b))
+        add = c.Set(((name, s.fma(a, b, s.param(name, self.dtype))),))
+        return c.For(one.k.var, 0, one.k.extent, 1, (add,))
+
+    def _kept(self) -> E | None:
+        kept = self.grid.keep
+        if self.grid.causal:
+            causal = s.le(s.index(self.grid.s.var), s.index(self.grid.l.var))
+            kept = causal if kept is None else causal & kept
+        return kept
+
+    def _with_accs(self, value: E) -> E:
+        accs = [s.param(f"acc{n}", self.dtype) for n in range(len(self.grid.products))]
+        return self.context.expr(value, *accs)
 
     def _tops(self) -> c.Block:
         """The largest score yet, NaN left out; what older sums shrink by."""
         row, infinity = self.row.var, s.const(float("-inf"), self.dtype)
         new, ref = s.param("newest", self.dtype), s.param("level", self.dtype)
-        score = _get(self.x, self._cell())
+        score = _get(self.x[0], self._cell())
         larger = c.Set((("newest", s.select(s.gt(score, new), score, new)),))
-        return self._per_query(
+        return self._per_row(
             c.Let((("newest", _get(self.top, row)),), True),
-            c.For(self.key.var, 0, self.count, 1, (larger,)),
+            c.For(self.other.var, 0, self.count, 1, (larger,)),
             c.Let((("level", s.select(s.eq(new, infinity), self._zero(), new)),)),
             _put(self.shrink, row, self._exp(_get(self.top, row) - ref)),
             _put(self.ref, row, ref),
@@ -128,82 +180,103 @@ class _Attention:
 
         def body() -> Sequence[c.Code]:
             cell = self._cell()
-            return (_put(self.x, cell, self._exp(_get(self.x, cell) - ref)),)
+            return (_put(self.x[0], cell, self._exp(_get(self.x[0], cell) - ref)),)
 
-        return self.context.spread((self.row, self.key), body)
+        return self.context.spread((self.row, self.other), body)
 
-    def _totals(self) -> c.Block:
+    def _total(self) -> c.Block:
         row, total = self.row.var, s.param("sum", self.dtype)
-        add = c.Set((("sum", total + _get(self.x, self._cell())),))
+        add = c.Set((("sum", total + _get(self.x[0], self._cell())),))
         start = _get(self.total, row) * _get(self.shrink, row)
-        return self._per_query(
+        return self._per_row(
             c.Let((("sum", start),), True),
-            c.For(self.key.var, 0, self.count, 1, (add,)),
+            c.For(self.other.var, 0, self.count, 1, (add,)),
             _put(self.total, row, total),
         )
 
-    def _sums(self) -> c.Block:
-        grid, acc = self.grid, s.param("acc", self.dtype)
-        v = self.context.expr(s.cast(grid.v, self.dtype))
-        add = c.Set((("acc", s.fma(_get(self.x, self._cell()), v, acc)),))
-        start = _get(self.sums, self._out()) * _get(self.shrink, self.row.var)
+    def _sum(self, number: int) -> c.Block:
+        """One chain goes on."""
+        item, place, acc = self.sums[number], self.totals[number], s.param("acc", self.dtype)
+        n = _features(item)
+        at = self.row.var * n.extent + n.var
+        tile = self.x[0 if self.softmax else self.weights.index(item.weight)]
+        weight, start = _get(tile, self._cell()), _get(place, at)
+        if self.softmax is not None:
+            start = start * _get(self.shrink, self.row.var)
+        one = acc + weight
+        if item.other is not None:
+            one = s.fma(weight, self.context.expr(s.cast(item.other, self.dtype)), acc)
 
         def body() -> Sequence[c.Code]:
+            add = c.Set((("acc", one),))
             return (
                 c.Let((("acc", start),), True),
-                c.For(self.key.var, 0, self.count, 1, (*self._bind_key(), add)),
-                _put(self.sums, self._out(), acc),
+                c.For(self.other.var, 0, self.count, 1, (*self._bind_other(), add)),
+                _put(place, at, acc),
             )
 
-        return self.context.spread((self.row, grid.ev), body)
+        return self.context.spread((self.row, n), body)
 
     # results ------------------------------------------------------------------------------------
 
     def _outputs(self) -> c.Block:
-        grid, row, one = self.grid, self.row.var, s.const(1, self.dtype)
-        total, found = _get(self.total, row), s.param("found", self.dtype)
-        share = s.div(one, s.select(s.eq(total, self._zero()), one, total))
-        out = _get(self.sums, self._out()) * share
-        lse = _get(self.top, row) + self.context.expr(grid.log, total)
-        block: c.Block = ()
-        for stores, axes, value in (
-            (grid.stores, (self.row, grid.ev), out),
-            (grid.lse_stores, (self.row,), lse),
-        ):
-            if stores:
-                puts = c.Puts(tuple(self._stored(store, found) for store in stores))
-                body = (*self._bind_query(), c.Let((("found", value),)), puts)
-                block += self.context.spread(axes, lambda body=body: body)
+        row, block = self.row.var, ()
+        share: E | None = None
+        if self.softmax is not None:
+            total, one = _get(self.total, row), s.const(1, self.dtype)
+            share = s.div(one, s.select(s.eq(total, self._zero()), one, total))
+            lse = _get(self.top, row) + self.context.expr(self.softmax.log, total)
+            block += self._stored(self.softmax.lse_stores, (self.row,), lse)
+            block += self._stored(self.softmax.top_stores, (self.row,), _get(self.top, row))
+        for item, place in zip(self.sums, self.totals, strict=True):
+            n = _features(item)
+            value = _get(place, row * n.extent + n.var)
+            value = value if share is None else value * share
+            block += self._stored(item.stores, (self.row, n), value)
         return block
 
-    def _stored(self, store: ir.Store, value: E) -> c.Put:
-        expr = self.context.expr
-        mask = None if store.mask is None else expr(store.mask, value)
-        at = self.context.index(store.at)
-        return c.Put(store.dest, at, expr(store.value, value), mask)  # type: ignore[arg-type]
+    def _stored(self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E) -> c.Block:
+        if not stores:
+            return ()
+        expr, found = self.context.expr, s.param("found", self.dtype)
+        puts = tuple(
+            c.Put(
+                store.dest, self.context.index(store.at), expr(store.value, found),
+                None if store.mask is None else expr(store.mask, found),
+            )
+            for store in stores
+        )  # fmt: skip
+        body = (*self._bind_row(), c.Let((("found", value),)), c.Puts(puts))
+        return self.context.spread(axes, lambda: body)
 
     # small parts --------------------------------------------------------------------------------
 
-    def _per_query(self, *code: c.Code) -> c.Block:
+    def _per_row(self, *code: c.Code) -> c.Block:
         return self.context.spread((self.row,), lambda: code, independent=False)
 
-    def _bind_query(self) -> c.Block:
-        return (c.Bind(self.grid.l.var, self.start + self.row.var),)
+    def _bind_row(self) -> c.Block:
+        return (c.Bind(self.owner.var, self.start + self.row.var),)
 
-    def _bind_key(self) -> c.Block:
-        return (c.Bind(self.grid.s.var, self.first + self.key.var),)
+    def _bind_other(self) -> c.Block:
+        return (c.Bind(self.inner.var, self.tile + self.other.var),)
 
     def _cell(self) -> Index:
-        return self.row.var * ir.KEY_BLOCK + self.key.var
-
-    def _out(self) -> Index:
-        return self.row.var * self.grid.ev.extent + self.grid.ev.var
+        return self.row.var * ir.KEY_BLOCK + self.other.var
 
     def _zero(self) -> E:
         return s.const(0, self.dtype)
 
     def _exp(self, value: E) -> E:
-        return self.context.expr(self.grid.exp, value)
+        assert self.softmax is not None
+        return self.context.expr(self.softmax.exp, value)
+
+
+def _features(item: ir.PairSum) -> ir.Axis:
+    return ir.Axis("one", 1) if item.n is None else item.n
+
+
+def _width(item: ir.PairSum) -> Index:
+    return 1 if item.n is None else item.n.extent
 
 
 def _put(place: Place, at: Index, value: E) -> c.Put:
@@ -212,7 +285,3 @@ def _put(place: Place, at: Index, value: E) -> c.Put:
 
 def _get(place: Place, at: Index) -> E:
     return s.load(place[0], place[1] + at)
-
-
-def _at(value: Index, axis: ir.Axis, here: Index) -> Index:
-    return substitute(value, {axis.name: here}) if isinstance(value, Expr) else value

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
+from rushlight.backends.cfamily.fold import folded
 from rushlight.base.dtypes import DType
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.coords import unravel
@@ -17,7 +19,7 @@ from rushlight.compiler.tile.ir import Axis, Local
 from rushlight.compiler.tile.rewrite import map_index, rewrite_expr
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product, upper
+from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
@@ -32,15 +34,17 @@ class Machine:
     """threads  most threads of a group; 1: a group is one thread, and inner loops are its work
     shared_bytes  for the arrays of a group (of one thread: its stack)
     slots  groups that are alive at once, when each needs scratch of its own
+    subgroup  neighbouring threads that exchange values without memory; 1: none
     """
 
     threads: int
     shared_bytes: int
     slots: int
+    subgroup: int = 1
 
     @staticmethod
     def of(caps: Caps) -> Machine:
-        return Machine(caps.group_threads, caps.shared_bytes, caps.groups)
+        return Machine(caps.group_threads, caps.shared_bytes, caps.groups, caps.subgroup)
 
 
 class Context:
@@ -70,14 +74,14 @@ class Context:
 
     def array(self, stem: str, dtype: DType, size: Index) -> tuple[c.Array, Index]:
         """Memory of the group: (array, offset of its first element)."""
-        bound = upper(size)
+        bound = at_most(size)
         if isinstance(bound, int):
             used = sum(_bytes(a) for a in self.arrays if a.space == "shared")
             if used + bound * dtype.itemsize <= self.machine.shared_bytes:
                 found = c.Array(self.fresh(stem), dtype, max(1, bound), "shared")
                 self.arrays.append(found)
                 return found, 0
-        elif bound is None or any(v.kind != "size" for v in variables(bound).values()):
+        elif bound is None:
             raise Refused(f"a tile of {size!r} elements: no bound that is known before it runs")
         self.uses_slots = True
         found = c.Array(
@@ -108,18 +112,20 @@ class Context:
 
     # expressions --------------------------------------------------------------------------------
 
-    def expr(self, e: E, acc: E | None = None) -> E:
-        """The expression over arrays in place of tiles, and over `acc` in place of its leaf."""
-        if acc is None:
+    def expr(self, e: E, *accs: E) -> E:
+        """The expression over arrays in place of tiles, and over `accs` in place of its leaves."""
+        if not accs:
             return rewrite_expr(e, self._placed, self._memo)
-        return rewrite_expr(e, lambda node: acc if node.op == "acc" else self._placed(node))
+        return rewrite_expr(
+            e, lambda node: accs[node.meta] if node.op == "acc" else self._placed(node)
+        )
 
     def index(self, at: Index) -> Index:
         return map_index(at, self.expr)
 
     def _placed(self, node: E) -> E:
         if node.op not in ("load", "local") or not isinstance(node.meta[0], Local):
-            return node
+            return folded(node)
         array, base = self.place(node.meta[0])
         return s.make("load", node.args, node.dtype, (array, base + node.meta[1]))
 
@@ -177,8 +183,8 @@ class Context:
     ) -> c.Kernel:
         """A kernel of `total` items that do not need one another."""
         block = self.threads if self.threads > 1 else 1024
-        item = Axis("item", total)
-        here = Var("i", 0, block - 1, "axis")
+        item = Axis("item_id", total)
+        here = Var("item_i", 0, block - 1, "axis")
         start = c.GROUP * block
         inside = (c.Bind(item.var, start + here), *body(item.var))
         stop = minimum(block, total - start)

@@ -20,12 +20,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.transform import coefficient, index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product, upper
+from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def choose_schedule(grid: ir.DotGrid, machine: Machine) -> Schedule:
     if machine.threads == 1:
         return Schedule(8, 2, 4, 128 // grid.acc_dtype.itemsize // 2, 64)
     blocks = min(64, machine.threads)
-    tall = upper(grid.m.extent)
+    tall = at_most(grid.m.extent)
     rows = 8
     while rows > 1 and isinstance(tall, int) and (rows - 1) * 4 >= tall:
         rows //= 2
@@ -75,8 +76,8 @@ class _Dot:
         self.a_tile, _ = context.array("a", dtype, schedule.bm * schedule.bk)
         self.b_tile, _ = context.array("b", dtype, schedule.bk * schedule.bn)
         self.acc = context.private("acc", dtype, schedule.rm * schedule.rn)
-        self.m0, self.n0 = Var("m0", 0, None, "axis"), Var("n0", 0, None, "axis")
-        self.k0 = Var("k0", 0, grid.k.extent, "axis")
+        self.m0, self.n0 = Var("first_m", 0, None, "axis"), Var("first_n", 0, None, "axis")
+        self.k0 = Var("first_k", 0, grid.k.extent, "axis")
         self.row = ir.Axis("block_row", schedule.rows)
         self.column = ir.Axis("block_column", schedule.columns)
 
@@ -87,7 +88,7 @@ class _Dot:
             ir.Axis("tile_column", ceildiv(grid.n.extent, plan.bn)),
         )
         lead = (*grid.batch, *tiles)
-        instance = Var("instance", 0, None, "axis")
+        instance = Var("instance_id", 0, None, "axis")
         body = (
             *bound(lead, instance),
             c.Bind(self.m0, tiles[0].var * plan.bm),
@@ -111,7 +112,7 @@ class _Dot:
         blocks = (self.row, self.column)
         size = plan.bm * plan.bn
         memory, _ = self.context.array("out", self.grid.acc_dtype, size)
-        cell = ir.Axis("cell", size)
+        cell = ir.Axis("out_cell", size)
         zero = self.context.nest((cell,), lambda: (c.Put(memory, cell.var, self._zero()),), True)
         start = (self.row.var * plan.columns + self.column.var) * plan.rm * plan.rn
 
@@ -179,7 +180,7 @@ class _Dot:
 
     def _multiply(self) -> c.Block:
         """acc += A piece * B piece, k ascending."""
-        plan, k = self.schedule, Var("kk", 0, self.schedule.bk - 1, "axis")
+        plan, k = self.schedule, Var("k_i", 0, self.schedule.bk - 1, "axis")
 
         def step(r: Var, n: Var) -> c.Block:
             row, column = self.row.var * plan.rm + r, self.column.var * plan.rn + n
@@ -197,7 +198,7 @@ class _Dot:
     def _each(self, body: Callable[[Var, Var], c.Block]) -> c.Block:
         """Every output of a block."""
         plan = self.schedule
-        r, n = Var("r", 0, plan.rm - 1, "axis"), Var("n", 0, plan.rn - 1, "axis")
+        r, n = Var("block_r", 0, plan.rm - 1, "axis"), Var("block_n", 0, plan.rn - 1, "axis")
         inner = c.For(n, 0, plan.rn, 1, body(r, n), independent=True, unroll=plan.rn <= 4)
         return (c.For(r, 0, plan.rm, 1, (inner,), unroll=True),)
 

@@ -98,6 +98,10 @@ class Language:
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
+    def subgroup_down(self, text: str, delta: int) -> str:
+        """The value of the neighbour `delta` threads on, where caps.subgroup says there is one."""
+        raise NotImplementedError
+
     def select(self, condition: str, a: str, b: str) -> str:
         return f"({condition} ? {a} : {b})"
 

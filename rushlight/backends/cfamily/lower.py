@@ -21,9 +21,17 @@ from rushlight.backends.cfamily.scan import lower_scan
 from rushlight.backends.cfamily.scatter import lower_scatter
 from rushlight.backends.cfamily.sort import lower_sort
 from rushlight.compiler.tile import ir
+from rushlight.compiler.tile.rewrite import bound_axes
 from rushlight.ir.symint import Var, product
 from rushlight.ir.symint_walk import variables
 
+# Words of the languages that are letters and digits alone.
+RESERVED = frozenset(
+    "if else for while do break continue return const int long short char float double bool void "
+    "half signed unsigned static inline struct union enum switch case default goto sizeof typedef "
+    "kernel device constant thread threadgroup global local private new delete this true false "
+    "var let fn loop array ptr status numbers buffers".split()
+)
 Lowered = tuple[Sequence[c.Kernel], Sequence[c.Array]]
 
 # Grids with an algorithm of their own.
@@ -32,8 +40,13 @@ _GRIDS: dict[type, Callable[..., Lowered]] = {
 }  # fmt: skip
 
 
+def lower_programs(programs: Sequence[ir.Program], machine: Machine) -> list[c.ThreadProgram]:
+    return [lower_program(program, machine, number) for number, program in enumerate(programs)]
+
+
 def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.ThreadProgram:
     """`number` makes the names of kernels unique among programs of one source text."""
+    _check_names(program)
     stem = re.sub(r"\W", "_", program.name)
     kernels: list[c.Kernel] = []
     scratch: list[c.Array] = []
@@ -46,6 +59,14 @@ def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.T
     return c.ThreadProgram(program, tuple(kernels), tuple(scratch))
 
 
+def _check_names(program: ir.Program) -> None:
+    """Names of the lowering have an underscore, those of programs do not."""
+    named = (*program.buffers, *program.params, *program.sizes, *bound_axes(program))
+    for name in {one.name for one in named}:
+        if not name.isalnum() or name in RESERVED:
+            raise Refused(f"the name {name!r}: it is not made of letters and digits, or reserved")
+
+
 def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     """Statements in order; what one writes, the next may read."""
     if any(isinstance(statement, ir.Sort) for statement in grid.body):
@@ -56,7 +77,7 @@ def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
         if any(v.kind == "axis" for v in variables(axis.extent).values()):
             raise Refused(f"grid axis {axis.name} has an extent that depends on another axis")
     body = lower_body(context, grid.body)
-    instance = Var("instance", 0, None, "axis")
+    instance = Var("instance_id", 0, None, "axis")
     binds = bound(grid.axes, instance)
     instances = product(axis.extent for axis in grid.axes)
     kernel = context.kernel((*binds, *body), instances, instance)

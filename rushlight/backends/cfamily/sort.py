@@ -79,9 +79,9 @@ class Sorter:
         """Keys and positions, sorted in runs, into the first half."""
         context, keys = self.context("runs"), self.keys
         runs = ceildiv(self.length, RUN)
-        row, run = ir.Axis("row", keys.rows), ir.Axis("run", runs)
-        base, at = row.var * self.length, s.param("at", int64)
-        key = s.param("key", self.dtype)
+        row, run = ir.Axis("row_id", keys.rows), ir.Axis("run_id", runs)
+        base, at = row.var * self.length, s.param("at_place", int64)
+        key = s.param("new_key", self.dtype)
         place = base + s.as_index(at)
         more = s.gt(at, s.index(run.var * RUN))
         left = s.load(self.keys_at, place - 1, more, key)
@@ -92,9 +92,9 @@ class Sorter:
             )
         )
         insert = (
-            c.Let((("key", context.expr(keys.key)),)),
-            c.Let((("at", s.index(keys.over.var)),), True),
-            c.While(more & self.before(key, left), (shift, c.Set((("at", at - 1),)))),
+            c.Let((("new_key", context.expr(keys.key)),)),
+            c.Let((("at_place", s.index(keys.over.var)),), True),
+            c.While(more & self.before(key, left), (shift, c.Set((("at_place", at - 1),)))),
             c.Puts(
                 (
                     c.Put(self.keys_at, place, key),
@@ -114,10 +114,12 @@ class Sorter:
         """One pass: pairs of runs of WIDTH keys become runs of twice as many."""
         context = self.context("merge")
         pieces = ceildiv(self.length, PIECE)
-        row, piece = ir.Axis("row", self.keys.rows), ir.Axis("piece", pieces)
-        first = Var("first", 0, None, "axis")
-        pair, middle, end = (Var(n, 0, None, "axis") for n in ("pair", "middle", "end"))
-        source, goal = Var("source", 0, None, "axis"), Var("goal", 0, None, "axis")
+        row, piece = ir.Axis("row_id", self.keys.rows), ir.Axis("piece_id", pieces)
+        first = Var("first_out", 0, None, "axis")
+        pair, middle, end = (
+            Var(n, 0, None, "axis") for n in ("pair_start", "pair_middle", "pair_end")
+        )
+        source, goal = Var("source_at", 0, None, "axis"), Var("goal_at", 0, None, "axis")
         base = row.var * self.length
         binds = (
             c.Bind(first, piece.var * PIECE),
@@ -127,7 +129,7 @@ class Sorter:
             c.Bind(middle, minimum(pair + c.WIDTH, self.length)),
             c.Bind(end, minimum(pair + 2 * c.WIDTH, self.length)),
         )
-        taken = s.param("taken", int64)
+        taken = s.param("taken_left", int64)
         search = self._search(taken, source, first - pair, pair, middle, end)
         merge = self._merge_piece(taken, source, goal, first, pair, middle, end)
 
@@ -140,27 +142,27 @@ class Sorter:
         self, low: E, source: Var, done: Index, pair: Var, middle: Var, end: Var
     ) -> c.Block:
         """`low` becomes how many of the first `done` outputs come from the left run."""
-        high, guess = s.param("high", int64), s.param("guess", int64)
+        high, guess = s.param("left_high", int64), s.param("left_guess", int64)
         left = s.load(self.keys_at, source + pair + s.as_index(guess))
         right = s.load(self.keys_at, source + middle + done - 1 - s.as_index(guess))
         is_out = self.before(right, left)
         return (
             c.Let(
                 (
-                    ("taken", s.index(maximum(0, done - (end - middle)))),
-                    ("high", s.index(minimum(done, middle - pair))),
+                    ("taken_left", s.index(maximum(0, done - (end - middle)))),
+                    ("left_high", s.index(minimum(done, middle - pair))),
                 ),
                 True,
             ),
             c.While(
                 s.lt(low, high),
                 (
-                    c.Let((("guess", s.idiv(low + high, 2)),)),
-                    c.Let((("out", is_out),)),
+                    c.Let((("left_guess", s.idiv(low + high, 2)),)),
+                    c.Let((("is_out", is_out),)),
                     c.Set(
                         (
-                            ("high", s.select(_OUT, guess, high)),
-                            ("taken", s.select(_OUT, low, guess + 1)),
+                            ("left_high", s.select(_OUT, guess, high)),
+                            ("taken_left", s.select(_OUT, low, guess + 1)),
                         )
                     ),
                 ),
@@ -170,7 +172,7 @@ class Sorter:
     def _merge_piece(
         self, taken: E, source: Var, goal: Var, first: Var, pair: Var, middle: Var, end: Var
     ) -> c.Block:
-        left, right = s.param("left", int64), s.param("right", int64)
+        left, right = s.param("left_at", int64), s.param("right_at", int64)
         out = Var("out_at", 0, None, "axis")
         has_left, has_right = s.lt(left, s.index(middle)), s.lt(right, s.index(end))
         zero = s.const(0, self.dtype)
@@ -191,14 +193,14 @@ class Sorter:
             ),
             c.Set(
                 (
-                    ("left", left + s.cast(from_left, int64)),
-                    ("right", right + s.cast(~from_left, int64)),
+                    ("left_at", left + s.cast(from_left, int64)),
+                    ("right_at", right + s.cast(~from_left, int64)),
                 )
             ),
         )
         begin = (
-            ("left", taken + s.index(pair)),
-            ("right", s.index(middle + first - pair) - taken),
+            ("left_at", taken + s.index(pair)),
+            ("right_at", s.index(middle + first - pair) - taken),
         )
         loop = c.For(out, first, minimum(self.length, first + PIECE), 1, step)
         return (c.Let(begin, True), loop)
@@ -223,4 +225,4 @@ class Sorter:
         return less | (s.is_nan(b) & ~s.is_nan(a))
 
 
-_OUT = s.param("out", s.lt(s.const(0, int64), s.const(1, int64)).dtype)
+_OUT = s.param("is_out", s.lt(s.const(0, int64), s.const(1, int64)).dtype)

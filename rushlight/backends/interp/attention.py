@@ -1,7 +1,7 @@
 """The arithmetic of an AttentionGrid on whole arrays, exactly as [attention] of tile/ir says.
 
-In: operands and scores with the batch flattened in front, the key range of every query. Out: the
-output and the lse. All groups and batch elements that see a block of keys are done together.
+In: accs and scores with the batch flattened in front; -inf (scores) or 0 (weights) where a pair is
+not kept. Out: sums, and the state of the softmax. All batch elements and rows are done together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rushlight.backends.interp.fma import fma
-from rushlight.compiler.tile.ir import KEY_BLOCK, QUERY_GROUP
+from rushlight.compiler.tile.ir import KEY_BLOCK
 
 Function = Callable[[np.ndarray], np.ndarray]
 
@@ -24,37 +24,42 @@ def products(q: np.ndarray, k: np.ndarray) -> np.ndarray:
     return acc
 
 
+def weighted_sums(
+    weights: np.ndarray, kept: np.ndarray, other: np.ndarray | None, start: np.ndarray | None = None
+) -> np.ndarray:
+    """[batch, l, s] x [batch, s, n] -> [batch, l, n], or [batch, l] without `other`: one chain over
+    the ascending s that are kept, from `start` or 0."""
+    shape = weights.shape[:2] if other is None else (*weights.shape[:2], other.shape[2])
+    total = np.zeros(shape, weights.dtype) if start is None else start
+    for i in range(weights.shape[2]):
+        if other is None:
+            total = np.where(kept[:, :, i], total + weights[:, :, i], total)
+        else:
+            added = fma(weights[:, :, i, None], other[:, None, i], total)
+            total = np.where(kept[:, :, i, None], added, total)
+    return total
+
+
 def online_softmax(
-    scores: np.ndarray, v: np.ndarray, first: np.ndarray, stop: np.ndarray, exp: Function
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(output [batch, l, ev], top, total [batch, l]). first, stop: the keys each query may see."""
+    scores: np.ndarray, kept: np.ndarray, values: list[np.ndarray], exp: Function
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """(results [batch, l, n] of each of values [batch, s, n], top, total [batch, l])."""
     batch, length, keys = scores.shape
-    sums = np.zeros((batch, length, v.shape[2]), v.dtype)
-    top = np.full((batch, length), -np.inf, v.dtype)
+    sums = [np.zeros((batch, length, v.shape[2]), v.dtype) for v in values]
+    top = np.full((batch, length), -np.inf, scores.dtype)
     total = np.zeros_like(top)
-    for start in range(0, length, QUERY_GROUP):
-        here = slice(start, min(start + QUERY_GROUP, length))
-        low, high = max(0, int(first[here.start])), min(keys, int(stop[here.stop - 1]))
-        for block in range(low // KEY_BLOCK * KEY_BLOCK, high, KEY_BLOCK):
-            seen = slice(max(block, low), min(block + KEY_BLOCK, high))
-            state = (sums[:, here], top[:, here], total[:, here])
-            state = _step(*state, scores[:, here, seen], v[:, seen], exp)
-            sums[:, here], top[:, here], total[:, here] = state
-    one = v.dtype.type(1)
-    return sums * (one / np.where(total == 0, one, total))[..., None], top, total
-
-
-def _step(
-    sums: np.ndarray, top: np.ndarray, total: np.ndarray, x: np.ndarray, v: np.ndarray,
-    exp: Function,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-    """One block of keys for one group of queries."""
-    new = np.fmax(top, np.fmax.reduce(x, axis=2, initial=-np.inf))
-    ref = np.where(new == -np.inf, new.dtype.type(0), new)
-    shrink, p = exp(top - ref), exp(x - ref[..., None])
-    total = total * shrink
-    sums = sums * shrink[..., None]
-    for i in range(x.shape[2]):
-        total = total + p[..., i]
-        sums = fma(p[..., i, None], v[:, None, i], sums)
-    return sums, new, total
+    for block in range(0, keys, KEY_BLOCK):
+        here = slice(block, min(block + KEY_BLOCK, keys))
+        x, seen = scores[:, :, here], kept[:, :, here]
+        new = np.fmax(top, np.fmax.reduce(x, axis=2, initial=-np.inf))
+        ref = np.where(new == -np.inf, new.dtype.type(0), new)
+        shrink, p = exp(top - ref), exp(x - ref[..., None])
+        total = weighted_sums(p, seen, None, total * shrink)
+        sums = [
+            weighted_sums(p, seen, v[:, here], old * shrink[..., None])
+            for v, old in zip(values, sums, strict=True)
+        ]
+        top = new
+    one = scores.dtype.type(1)
+    factor = (one / np.where(total == 0, one, total))[..., None]
+    return [old * factor for old in sums], top, total

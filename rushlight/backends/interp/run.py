@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.backends.interp import folds
-from rushlight.backends.interp.attention import online_softmax, products
+from rushlight.backends.interp.attention import online_softmax, products, weighted_sums
 from rushlight.backends.interp.evaluate import evaluate
 from rushlight.backends.interp.fma import fma
 from rushlight.backends.interp.memory import Memory
@@ -110,14 +110,12 @@ class _Run:
             active = points.take(np.flatnonzero(extent > turn))
             self.body(loop.body, active.bind(loop.axis.name, np.full(active.count, turn)))
 
-    def stores(
-        self, stores: tuple[ir.Store, ...], points: Points, acc: np.ndarray | None = None
-    ) -> None:
+    def stores(self, stores: tuple[ir.Store, ...], points: Points, *accs: np.ndarray) -> None:
         """All values of a domain are computed before the first is stored."""
         roots = [store.value for store in stores]
         roots += [store.mask for store in stores if store.mask is not None]
         known: dict[E, np.ndarray] = {}
-        self.values(roots, points, known, acc)
+        self.values(roots, points, known, accs)
         ready = []
         for store in stores:
             value, at = known[store.value], self.offset(store.at, points, known)
@@ -143,7 +141,7 @@ class _Run:
             flat = _full(value, inner.count)
             result = folds.reduce_rows(item.kind, statement.order, flat, lengths)
             if item.finish is not None:
-                (result,) = self.values([item.finish], outer, {}, result)
+                (result,) = self.values([item.finish], outer, {}, (result,))
             result = _full(result, outer.count)
             self.memory.write(item.dest, self.offset(item.at, outer, {}), result, outer)
 
@@ -187,29 +185,74 @@ class _Run:
     def attention(self, grid: ir.AttentionGrid) -> None:
         lead, _ = self.top.over(grid.batch)
         lead = Points(lead.env, lead.count, np.arange(lead.count))
+        pairs = lead.over((grid.l, grid.s))[0]
+        shape = (lead.count, *(int(self.top.extent(axis)[0]) for axis in (grid.l, grid.s)))
 
         def operand(value: E, *axes: ir.Axis) -> np.ndarray:
-            shape = (lead.count, *(int(self.top.extent(axis)[0]) for axis in axes))
-            return self._operand(value, lead, *axes, grid.acc_dtype).reshape(shape)
+            sizes = (int(self.top.extent(axis)[0]) for axis in axes)
+            return self._operand(value, lead, *axes, grid.acc_dtype).reshape(lead.count, *sizes)
+
+        def at_kept(value: E, accs: list[np.ndarray], fill: float) -> np.ndarray:
+            chosen = np.flatnonzero(kept)
+            found = np.full(pairs.count, fill, grid.acc_dtype.np)
+            some = [acc[chosen] for acc in accs]
+            found[chosen] = self.values([value], pairs.take(chosen), {}, some)[0]
+            return found.reshape(shape)
+
+        with np.errstate(all="ignore"):
+            kept = np.ones(shape, bool)
+            if grid.keep is not None:
+                (keep,) = self.values([grid.keep], pairs, {})
+                kept = _full(keep, pairs.count).reshape(shape)
+            if grid.causal:
+                kept = kept & np.tri(*shape[1:], dtype=bool)
+            accs = [
+                products(operand(p.a, grid.l, p.k), operand(p.b, grid.s, p.k)).ravel()
+                for p in grid.products
+            ]
+            if grid.softmax is not None:
+                scores = at_kept(grid.softmax.score, accs, -np.inf)
+                values = [operand(x.other, grid.s, x.n) for x in grid.sums]  # type: ignore[arg-type]
+                self._softmax(grid, lead, scores, kept, values)
+            else:
+                for item in grid.sums:
+                    weights = at_kept(item.weight, accs, 0.0)
+                    self._pair_sum(grid, item, lead, weights, kept, operand)
+
+    def _softmax(
+        self, grid: ir.AttentionGrid, lead: Points, scores: np.ndarray, kept: np.ndarray,
+        values: list[np.ndarray],
+    ) -> None:  # fmt: skip
+        softmax = grid.softmax
+        assert softmax is not None
 
         def at_each(function: E) -> Callable[[np.ndarray], np.ndarray]:
-            return lambda x: self.values([function], self.top, {}, x)[0]
+            return lambda x: self.values([function], self.top, {}, (x,))[0]
 
-        q, k = operand(grid.q, grid.l, grid.e), operand(grid.k, grid.s, grid.e)
-        v = operand(grid.v, grid.s, grid.ev)
-        points, _ = lead.over((grid.l, grid.s))
-        with np.errstate(all="ignore"):
-            (scores,) = self.values([grid.score], points, {}, products(q, k).ravel())
-            scores = _full(scores, points.count).reshape(lead.count, q.shape[1], k.shape[1])
-            queries = self.top.over((grid.l,))[0]
-            first, stop = (self.offset(at, queries, {}) for at in (grid.first, grid.stop))
-            out, top, total = online_softmax(scores, v, first, stop, at_each(grid.exp))
-            lse = top + at_each(grid.log)(total)
-        outputs = ((grid.stores, (grid.l, grid.ev), out), (grid.lse_stores, (grid.l,), lse))
-        for stores, axes, value in outputs:
-            points, _ = lead.over(axes)
-            points = Points(points.env, points.count, np.arange(points.count))
-            self.stores(stores, points, value.ravel())
+        found, top, total = online_softmax(scores, kept, values, at_each(softmax.exp))
+        lse = top + at_each(softmax.log)(total)
+        self._results(softmax.lse_stores, lead, (grid.l,), lse)
+        self._results(softmax.top_stores, lead, (grid.l,), top)
+        for item, result in zip(grid.sums, found, strict=True):
+            self._results(item.stores, lead, (grid.l, item.n), result)  # type: ignore[arg-type]
+
+    def _pair_sum(
+        self, grid: ir.AttentionGrid, item: ir.PairSum, lead: Points, weights: np.ndarray,
+        kept: np.ndarray, operand: Callable[..., np.ndarray],
+    ) -> None:  # fmt: skip
+        owner, inner = (grid.l, grid.s) if item.over == "s" else (grid.s, grid.l)
+        if item.over == "l":
+            weights, kept = (np.swapaxes(x, 1, 2) for x in (weights, kept))
+        other = None if item.other is None else operand(item.other, inner, item.n)
+        axes = (owner,) if item.n is None else (owner, item.n)
+        self._results(item.stores, lead, axes, weighted_sums(weights, kept, other))
+
+    def _results(
+        self, stores: tuple[ir.Store, ...], lead: Points, axes: tuple[ir.Axis, ...], x: np.ndarray
+    ) -> None:
+        points, _ = lead.over(axes)
+        points = Points(points.env, points.count, np.arange(points.count))
+        self.stores(stores, points, x.ravel())
 
     def _operand(
         self, operand: E, lead: Points, first: ir.Axis, second: ir.Axis, dtype: Any
@@ -245,7 +288,7 @@ class _Run:
         roots: list[E],
         points: Points,
         known: dict[E, np.ndarray],
-        acc: np.ndarray | None = None,
+        accs: Sequence[np.ndarray] = (),
     ) -> list[np.ndarray]:
         def leaf(node: E) -> np.ndarray:
             if node.op == "param":
@@ -253,8 +296,7 @@ class _Run:
             if node.op == "index":
                 return np.asarray(self.offset(node.meta, points, known))
             if node.op == "acc":
-                assert acc is not None
-                return acc
+                return accs[node.meta]
             if node.op == "check_index":
                 return self._check_index(node, points, known)
             return self._load(node, points, known)

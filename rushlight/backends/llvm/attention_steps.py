@@ -1,214 +1,265 @@
-"""The arithmetic of attention between its two products, for one panel of queries.
+"""What happens between the products of an attention, for one panel of owners and one tile.
 
-In: where the running values of the panel lie (State), a block of scores [key][columns]. Out: code
-that changes them as [attention] of tile/ir says. Queries lie in lanes: a panel is `vectors` vectors
-of `lanes` queries, and everything here is done vector by vector.
+In: a tile [row][columns] of each acc. Out: code that makes probabilities (SoftmaxStep) or weights
+(WeightStep) of it in place, and keeps the running values of the panel, as [attention] of tile/ir
+says. Owners lie in lanes: everything here is done vector by vector and never crosses lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
+from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
+from rushlight.backends.llvm.context import KernelContext, i64, value_type
 from rushlight.backends.llvm.memory import any_lane
-from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant
-from rushlight.backends.llvm.pack import in_vectors, lane_mask, min_value
-from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import AttentionSchedule
 from rushlight.backends.llvm.values import Lanes, emit_value
-from rushlight.compiler.tile.ir import AttentionGrid, Store
-from rushlight.ir.scalar import E, acc, topological
+from rushlight.base.dtypes import DType
+from rushlight.compiler.tile.ir import PairSum, Softmax
+from rushlight.ir.scalar import E, acc
 
 MINUS_INFINITY = float("-inf")
 
 
 @dataclass(frozen=True)
 class State:
-    """Addresses: the largest score and the sum of exponentials per query; sums [ev][columns]."""
+    """Addresses of a panel's running values: `top`, `total` or sums of weights per owner
+    (`vectors`), and sums [n][columns] (`tiles`)."""
 
-    top: ir.Value
-    total: ir.Value
-    sums: ir.Value
+    vectors: tuple[ir.Value, ...]
+    tiles: tuple[ir.Value, ...]
 
 
-class StepEmitter:
-    def __init__(self, ctx: KernelContext, grid: AttentionGrid, s: AttentionSchedule) -> None:
-        self.ctx, self.grid, self.schedule = ctx, grid, s
-        self.element = value_type(grid.acc_dtype)
+class Vectors:
+    """Loads and stores of vectors in tiles [row][columns]."""
+
+    def __init__(self, ctx: KernelContext, dtype: DType, s: AttentionSchedule) -> None:
+        self.ctx, self.dtype, self.schedule = ctx, dtype, s
+        self.element = value_type(dtype)
         self.vector = ir.VectorType(self.element, s.lanes)
-        self.size = grid.acc_dtype.itemsize
-        self.acc = acc(grid.acc_dtype)
+        self.size = dtype.itemsize
+        self.acc = acc(dtype)
         self.zero, self.one = constant(self.vector, 0.0), constant(self.vector, 1.0)
         self.lowest = constant(self.vector, MINUS_INFINITY)
-        # How much this block shrinks what was summed before it; and whether it does.
-        self.shrink = ctx.stack_array(self.element, s.columns)
-        self.square = ctx.stack_array(self.element, s.lanes * s.lanes)
-        self.reads = any(node.op == "load" for node in topological([grid.score]))
 
-    def begin(self, builder: ir.IRBuilder, state: State, rows: ir.Value) -> None:
-        for at in self._vectors():
-            self._store(builder, self.lowest, state.top, i64(at))
-            self._store(builder, self.zero, state.total, i64(at))
+    def columns(self) -> Iterator[int]:
+        """Where the vectors of a panel begin."""
+        return iter(range(0, self.schedule.columns, self.schedule.lanes))
+
+    def at(self, builder: ir.IRBuilder, row: ir.Value, column: int) -> ir.Value:
+        return builder.add(builder.mul(row, i64(self.schedule.columns)), i64(column))
+
+    def place(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.gep(base, [at], source_etype=self.element)
+
+    def load(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.load(self.place(builder, base, at), typ=self.vector, align=self.size)
+
+    def store(self, builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
+        builder.store(value, self.place(builder, base, at), align=self.size)
+
+    def fill(self, builder: ir.IRBuilder, base: ir.Value, rows: ir.Value, value: ir.Value) -> None:
         with self.ctx.for_range(builder, i64(0), rows) as row:
-            for at in self._vectors():
-                self._store(builder, self.zero, state.sums, self._at(builder, row, at))
+            for column in self.columns():
+                self.store(builder, value, base, self.at(builder, row, column))
 
-    def softmax(
-        self, builder: ir.IRBuilder, state: State, env: Env, left: ir.Value, block: ir.Value,
-        scores: ir.Value, low: ir.Value, high: ir.Value,
+
+class SoftmaxStep:
+    """vectors of the state: top, total. tiles: the sums."""
+
+    state_vectors = 2
+
+    def __init__(self, vectors: Vectors, softmax: Softmax, pairs: PairEmitter) -> None:
+        self.v, self.softmax, self.pairs = vectors, softmax, pairs
+        # How much a tile shrinks what was summed before it.
+        self.shrink = vectors.ctx.stack_array(vectors.element, vectors.schedule.columns)
+
+    def begin(self, builder: ir.IRBuilder, state: State) -> None:
+        top, total = state.vectors
+        for column in self.v.columns():
+            self.v.store(builder, self.v.lowest, top, i64(column))
+            self.v.store(builder, self.v.zero, total, i64(column))
+
+    def run(
+        self, builder: ir.IRBuilder, state: State, place: Place, tiles: dict[int, ir.Value],
+        partial: ir.Value | None,
     ) -> None:  # fmt: skip
-        """Scores become exponentials in place; top, total and shrink are brought up to date."""
-        largest = self._largest(builder, env, left, block, scores, low, high)
+        """acc tiles -> probabilities in the first of them; top, total, shrink brought up to date.
+
+        partial: is the mask to be asked? None: there is none.
+        """
+        v = self.v
+        self.pairs.turn(builder, place, of_mask=False)
+        best = self.pairs.ctx.stack_array(v.element, v.schedule.columns)
+        in_cases(builder, partial, lambda p: self._largest(builder, place, tiles, best, p))
+        scores = tiles[min(tiles)]
         refs, totals = [], []
-        for at, here in zip(self._vectors(), largest, strict=True):
-            old = self._load(builder, state.top, i64(at))
+        for column in v.columns():
+            here = v.load(builder, best, i64(column))
+            old = v.load(builder, state.vectors[0], i64(column))
             new = self._max(builder, here, old)
-            nothing = builder.fcmp_ordered("==", new, self.lowest)
-            ref = builder.select(nothing, self.zero, new)
-            shrink = self._exp(builder, builder.fsub(old, ref))
-            self._store(builder, new, state.top, i64(at))
-            self._store(builder, shrink, self.shrink, i64(at))
+            nothing = builder.fcmp_ordered("==", new, v.lowest)
+            ref = builder.select(nothing, v.zero, new)
+            shrink = self._apply(builder, self.softmax.exp, builder.fsub(old, ref))
+            v.store(builder, new, state.vectors[0], i64(column))
+            v.store(builder, shrink, self.shrink, i64(column))
             refs.append(ref)
-            totals.append(builder.fmul(self._load(builder, state.total, i64(at)), shrink))
-        with self.ctx.for_loop(builder, low, high, 1, totals) as loop:
+            total = v.load(builder, state.vectors[1], i64(column))
+            totals.append(builder.fmul(total, shrink))
+        with v.ctx.for_loop(builder, place.low, place.high, 1, totals) as loop:
             added = []
-            for at, ref, total in zip(self._vectors(), refs, loop.carried, strict=True):
-                place = self._at(builder, loop.index, at)
-                p = self._exp(builder, builder.fsub(self._load(builder, scores, place), ref))
-                self._store(builder, p, scores, place)
+            for column, ref, total in zip(v.columns(), refs, loop.carried, strict=True):
+                at = v.at(builder, loop.index, column)
+                x = builder.fsub(v.load(builder, scores, at), ref)
+                p = self._apply(builder, self.softmax.exp, x)
+                v.store(builder, p, scores, at)
                 added.append(builder.fadd(total, p))
             loop.set_next(added)
-        for at, total in zip(self._vectors(), loop.results, strict=True):
-            self._store(builder, total, state.total, i64(at))
+        for column, total in zip(v.columns(), loop.results, strict=True):
+            v.store(builder, total, state.vectors[1], i64(column))
 
     def _largest(
-        self, builder: ir.IRBuilder, env: Env, left: ir.Value, block: ir.Value,
-        scores: ir.Value, low: ir.Value, high: ir.Value,
-    ) -> list[ir.Value]:  # fmt: skip
-        """The score hole, in place; the largest of every query."""
-        grid, s = self.grid, self.schedule
-        masks = [
-            lane_mask(builder, builder.sub(left, i64(at)), s.lanes) if self.reads else None
-            for at in self._vectors()
-        ]
-        index = IndexEmitter(self.ctx, builder, {})
-        l0 = env[grid.l.name]
-        with self.ctx.for_loop(builder, low, high, 1, [self.lowest] * s.vectors) as loop:
+        self, builder: ir.IRBuilder, place: Place, tiles: dict[int, ir.Value], best: ir.Value,
+        partial: bool,
+    ) -> None:  # fmt: skip
+        """The scores, in the first tile; the largest of every owner."""
+        v, pairs, score = self.v, self.pairs, self.softmax.score
+        if partial:
+            pairs.turn(builder, place, of_mask=True)
+        masks = pairs.lane_masks(builder, place.left)
+        start = [v.lowest] * v.schedule.vectors
+        scores = tiles[min(tiles)]
+        with v.ctx.for_loop(builder, place.low, place.high, 1, start) as loop:
             found = []
-            key = index.op("add", block, loop.index)
-            for at, mask, best in zip(self._vectors(), masks, loop.carried, strict=True):
-                place = self._at(builder, loop.index, at)
-                value = self._load(builder, scores, place)
-                if grid.score is not self.acc:
-                    here = {**env, grid.l.name: index.op("add", l0, i64(at)), grid.s.name: key}
-                    lanes = Lanes(s.lanes, grid.l, mask)
-                    value = emit_value(
-                        self.ctx, builder, grid.score, here, lanes, {}, {self.acc: value}
-                    )
-                    self._store(builder, value, scores, place)
-                found.append(self._max(builder, value, best))
+            for column, mask, highest in zip(v.columns(), masks, loop.carried, strict=True):
+                at = v.at(builder, loop.index, column)
+                accs = {acc(v.dtype, n): v.load(builder, t, at) for n, t in tiles.items()}
+                here, kept = pairs.at(builder, place, loop.index, column, mask, accs, partial)
+                value = here.value(score)
+                if kept is not None:
+                    value = builder.select(kept, value, v.lowest)
+                if partial or score is not v.acc:
+                    v.store(builder, value, scores, at)
+                found.append(self._max(builder, value, highest))
             loop.set_next(found)
-        return loop.results
+        for column, value in zip(v.columns(), loop.results, strict=True):
+            v.store(builder, value, best, i64(column))
 
-    def rescale(self, builder: ir.IRBuilder, state: State, rows: ir.Value) -> None:
-        """Shrink the sums; nothing to do when no query has a new largest score."""
-        shrinks = [self._load(builder, self.shrink, i64(at)) for at in self._vectors()]
-        changes = [builder.fcmp_unordered("!=", shrink, self.one) for shrink in shrinks]
+    def rescale(self, builder: ir.IRBuilder, sums: ir.Value, rows: ir.Value) -> None:
+        """Shrink sums; nothing to do when no owner has a new largest score."""
+        v = self.v
+        shrinks = [v.load(builder, self.shrink, i64(column)) for column in v.columns()]
+        changes = [builder.fcmp_unordered("!=", shrink, v.one) for shrink in shrinks]
         change = changes[0]
         for other in changes[1:]:
             change = builder.or_(change, other)
         with builder.if_then(any_lane(builder, change)):
-            with self.ctx.for_range(builder, i64(0), rows) as row:
-                for at, shrink in zip(self._vectors(), shrinks, strict=True):
-                    place = self._at(builder, row, at)
-                    value = self._load(builder, state.sums, place)
-                    self._store(builder, builder.fmul(value, shrink), state.sums, place)
+            with v.ctx.for_range(builder, i64(0), rows) as row:
+                for column, shrink in zip(v.columns(), shrinks, strict=True):
+                    at = v.at(builder, row, column)
+                    value = v.load(builder, sums, at)
+                    v.store(builder, builder.fmul(value, shrink), sums, at)
 
-    # ---- the end -------------------------------------------------------------------------
+    def factors(self, builder: ir.IRBuilder, state: State) -> list[ir.Value]:
+        """What sums are multiplied by in the end: 1 / total."""
+        v, found = self.v, []
+        for column in v.columns():
+            total = v.load(builder, state.vectors[1], i64(column))
+            nothing = builder.fcmp_ordered("==", total, v.zero)
+            found.append(builder.fdiv(v.one, builder.select(nothing, v.one, total)))
+        return found
 
-    def finish(
-        self, builder: ir.IRBuilder, state: State, env: Env, left: ir.Value, turned: ir.Value
-    ) -> None:
-        """The output of a panel, turned to [query][ev], and the stores."""
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        width = ctx.int_expr(builder, grid.ev.extent, {})
-        self._lse(builder, state, env, left)
-        padded = builder.and_(builder.add(width, i64(s.lanes - 1)), i64(-s.lanes))
-        for at in self._vectors():
-            total = self._load(builder, state.total, i64(at))
-            nothing = builder.fcmp_ordered("==", total, self.zero)
-            factor = builder.fdiv(self.one, builder.select(nothing, self.one, total))
-            with ctx.for_range(builder, i64(0), width, s.lanes) as column:
-                with ctx.for_range(builder, i64(0), i64(s.lanes)) as row:
-                    place = self._at(builder, builder.add(column, row), at)
-                    value = self._load(builder, state.sums, place)
-                    to = builder.mul(row, i64(s.lanes))
-                    self._store(builder, builder.fmul(value, factor), self.square, to)
-                to = builder.add(builder.mul(i64(at), padded), column)
-                turn = turn_kernel(ctx.module, s.lanes, grid.acc_dtype)
-                builder.call(turn, [self.square, self._place(builder, turned, to), padded])
-        rows = min_value(builder, left, i64(s.columns))
-        with ctx.for_range(builder, i64(0), rows) as row:
-            index = IndexEmitter(ctx, builder, {})
-            query = index.op("add", env[grid.l.name], row)
-
-            def put(column: ir.Value, mask: ir.Value | None) -> None:
-                value = self._load(builder, turned, builder.add(builder.mul(row, padded), column))
-                here = {**env, grid.l.name: query, grid.ev.name: column}
-                self._stores(builder, grid.stores, here, Lanes(s.lanes, grid.ev, mask), value)
-
-            in_vectors(ctx, builder, width, s.lanes, put)
-
-    def _lse(self, builder: ir.IRBuilder, state: State, env: Env, left: ir.Value) -> None:
-        grid, s = self.grid, self.schedule
-        if not grid.lse_stores:
-            return
-
-        def put(at: ir.Value, mask: ir.Value | None) -> None:
-            total = self._load(builder, state.total, at)
-            lanes = Lanes(s.lanes)
-            log = emit_value(self.ctx, builder, grid.log, {}, lanes, {}, {self.acc: total})
-            value = builder.fadd(self._load(builder, state.top, at), log)
-            query = IndexEmitter(self.ctx, builder, {}).op("add", env[grid.l.name], at)
-            here = {**env, grid.l.name: query}
-            self._stores(builder, grid.lse_stores, here, Lanes(s.lanes, grid.l, mask), value)
-
-        rows = min_value(builder, left, i64(s.columns))
-        in_vectors(self.ctx, builder, rows, s.lanes, put)
-
-    def _stores(
-        self, builder: ir.IRBuilder, stores: tuple[Store, ...], env: Env, lanes: Lanes,
-        value: ir.Value,
-    ) -> None:  # fmt: skip
-        known: dict[E, ir.Value] = {self.acc: value}
-        emit_stores(self.ctx, builder, stores, env, lanes, known)
-
-    # ---- vectors -------------------------------------------------------------------------
-
-    def _vectors(self) -> Iterator[int]:
-        """Where the vectors of a panel begin."""
-        return iter(range(0, self.schedule.columns, self.schedule.lanes))
+    def lse(self, builder: ir.IRBuilder, state: State, at: ir.Value) -> ir.Value:
+        log = self._apply(
+            builder, self.softmax.log, self.v.load(builder, state.vectors[1], at)
+        )  # fmt: skip
+        return builder.fadd(self.v.load(builder, state.vectors[0], at), log)
 
     def _max(self, builder: ir.IRBuilder, x: ir.Value, best: ir.Value) -> ir.Value:
         """The larger one; `best` where x is NaN (one instruction on x86)."""
         return builder.select(builder.fcmp_ordered(">", x, best), x, best)
 
-    def _exp(self, builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
-        lanes = Lanes(self.schedule.lanes)
-        return emit_value(self.ctx, builder, self.grid.exp, {}, lanes, {}, {self.acc: x})
+    def _apply(self, builder: ir.IRBuilder, function: E, x: ir.Value) -> ir.Value:
+        lanes = Lanes(self.v.schedule.lanes)
+        return emit_value(self.v.ctx, builder, function, {}, lanes, {}, {self.v.acc: x})
 
-    def _at(self, builder: ir.IRBuilder, row: ir.Value, column: int) -> ir.Value:
-        return builder.add(builder.mul(row, i64(self.schedule.columns)), i64(column))
 
-    def _place(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
-        return builder.gep(base, [at], source_etype=self.element)
+class WeightStep:
+    """vectors of the state: the owners' sums that have no `other`. tiles: their other sums.
 
-    def _load(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
-        return builder.load(self._place(builder, base, at), typ=self.vector, align=self.size)
+    weights: the different ones; weight j goes to tile j, which held acc j before if there is one.
+    """
 
-    def _store(self, builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
-        builder.store(value, self._place(builder, base, at), align=self.size)
+    def __init__(
+        self, vectors: Vectors, owners: Sequence[PairSum], cross: Sequence[PairSum],
+        pairs: PairEmitter,
+    ) -> None:  # fmt: skip
+        self.v, self.pairs, sums = vectors, pairs, (*owners, *cross)
+        self.weights = list(dict.fromkeys(x.weight for x in sums))
+        plain = [x for x in sums if x.other is None and x not in cross]
+        self.stored = list(dict.fromkeys(x.weight for x in sums if x not in plain))
+        self.plain = [x.weight for x in plain]
+        self.state_vectors = len(self.plain)
+
+    def begin(self, builder: ir.IRBuilder, state: State) -> None:
+        for vector in state.vectors:
+            for column in self.v.columns():
+                self.v.store(builder, self.v.zero, vector, i64(column))
+
+    def run(
+        self, builder: ir.IRBuilder, state: State, place: Place, tiles: dict[int, ir.Value],
+        targets: Sequence[ir.Value], partial: ir.Value | None,
+    ) -> None:  # fmt: skip
+        """acc tiles -> stored weights in `targets` (which may be the same memory)."""
+        self.pairs.turn(builder, place, of_mask=False)
+        in_cases(
+            builder, partial, lambda p: self._weights(builder, state, place, tiles, targets, p)
+        )
+
+    def _weights(
+        self, builder: ir.IRBuilder, state: State, place: Place, tiles: dict[int, ir.Value],
+        targets: Sequence[ir.Value], partial: bool,
+    ) -> None:  # fmt: skip
+        v, pairs = self.v, self.pairs
+        if partial:
+            pairs.turn(builder, place, of_mask=True)
+        masks = pairs.lane_masks(builder, place.left)
+        columns = list(v.columns())
+        carried = [
+            v.load(builder, vector, i64(column)) for vector in state.vectors for column in columns
+        ]
+        with v.ctx.for_loop(builder, place.low, place.high, 1, carried) as loop:
+            sums = dict(zip(((n, c) for n in range(len(self.plain)) for c in columns),
+                            loop.carried, strict=True))  # fmt: skip
+            for column, mask in zip(columns, masks, strict=True):
+                at = v.at(builder, loop.index, column)
+                accs = {acc(v.dtype, n): v.load(builder, t, at) for n, t in tiles.items()}
+                here, kept = pairs.at(builder, place, loop.index, column, mask, accs, partial)
+                found = {}
+                for weight in self.weights:
+                    value = here.value(weight)
+                    found[weight] = value if kept is None else builder.select(kept, value, v.zero)
+                for weight, target in zip(self.stored, targets, strict=True):
+                    v.store(builder, found[weight], target, at)
+                for n, weight in enumerate(self.plain):
+                    sums[n, column] = builder.fadd(sums[n, column], found[weight])
+            loop.set_next([sums[n, c] for n in range(len(self.plain)) for c in columns])
+        pairs_of = [(vector, c) for vector in state.vectors for c in columns]
+        for (vector, column), value in zip(pairs_of, loop.results, strict=True):
+            v.store(builder, value, vector, i64(column))
+
+
+def in_cases(builder: ir.IRBuilder, partial: ir.Value | None, emit: Callable[[bool], None]) -> None:
+    """emit(True) where `partial`, emit(False) elsewhere; constants are decided here."""
+    if partial is None or isinstance(partial, ir.Constant):
+        emit(partial is not None and bool(partial.constant))
+        return
+    with builder.if_else(partial) as (then, otherwise):
+        with then:
+            emit(True)
+        with otherwise:
+            emit(False)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
+from rushlight.backends.llvm.attention_sides import sides_of
 from rushlight.backends.llvm.build import lower_text
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of
@@ -25,13 +27,12 @@ def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
     target = split_target(caps.features)
     chosen = []
     for grid in executable.program.grids:
-        if isinstance(grid, (DotGrid, AttentionGrid)):
-            is_dot = isinstance(grid, DotGrid)
-            choose = choose_schedule if is_dot else choose_attention_schedule
-            schedule = choose(grid, target, caps.threads)
-            values = ((field.name, getattr(schedule, field.name)) for field in fields(schedule))
-            reasons = [f"{name}={value}" for name, value in values]
-            chosen.append(Decision(type(schedule).__name__, tuple(reasons)))
+        if isinstance(grid, DotGrid):
+            chosen.append(_shown(choose_schedule(grid, target, caps.threads)))
+        elif isinstance(grid, AttentionGrid):
+            for side in sides_of(grid):
+                schedule = choose_attention_schedule(grid, side, target, caps.threads)
+                chosen.append(_shown(schedule))
     for launch in executable.launches:
         chosen.append(
             Decision(
@@ -44,3 +45,8 @@ def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
             )
         )
     return chosen
+
+
+def _shown(schedule: Any) -> Decision:
+    values = ((field.name, getattr(schedule, field.name)) for field in fields(schedule))
+    return Decision(type(schedule).__name__, tuple(f"{name}={value}" for name, value in values))

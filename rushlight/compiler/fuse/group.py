@@ -4,15 +4,16 @@ kinds  "map"   members of one shape (up to reshape)
        "rows"  reductions of one operand shape over the same dims, the values of that shape before
                and after them, and values per row; one instance works on one row (or column block)
        "split" the same reductions when there are too few rows to share out: chunks first
-       "dot"   a contraction and what is done to each of its elements; "attention" likewise
+       "dot"   a contraction and what is done to each of its elements
+       "attention" likewise, of several results over the same pairs (pairs.py)
        "pieces" cat and slice_scatter: one map per piece
+       (interleave, two values written side by side, lies where these values do)
        "check" indices that are checked before an update in place (graph/check_first.py)
        others  one point: "scan", "sort", "scatter", "host"
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rushlight.ir.node import Node
@@ -32,6 +33,8 @@ class Group:
     at: dict[Node, tuple] = field(default_factory=dict)
     weight: int = 0
     before: int = 0  # bit set of groups that must run earlier
+    # Of an attention: which of its results a member is, or is made of.
+    head: dict[Node, Node] = field(default_factory=dict)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -44,8 +47,3 @@ class Group:
     @property
     def row_axes(self) -> tuple[Var | int, ...]:
         return tuple(self.axes[d] for d in self.kept)
-
-
-def axes_of(shape: Sequence[int | Expr]) -> tuple[Var | int, ...]:
-    """A variable per axis; 0 along an axis of size 1, where there is one place only."""
-    return tuple(0 if n == 1 else Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))

@@ -13,12 +13,17 @@ import itertools
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
-from rushlight.compiler.fuse.group import Group, axes_of
+from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import CHECKED, Points, is_in_pieces
+from rushlight.compiler.fuse.pairs import (
+    PairSpace,
+    result_coordinates,
+    shares_products,
+    space_of,
+)
+from rushlight.compiler.fuse.places import place_shape, reads_of, same_place
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access
-from rushlight.compiler.tile.coords import reshape_coords
-from rushlight.ir import scalar as s
+from rushlight.compiler.tile.coords import axes_of, reshape_coords
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, product
 
@@ -40,6 +45,7 @@ class Grouping:
         self.group_of: dict[Node, Group] = {}
         self._reads: dict[tuple[Node, tuple], list[tuple[Node, tuple]]] = {}
         self._readers: dict[Node, list[Group]] = {}
+        self._pairs: dict[PairSpace, list[Group]] = {}
 
     def run(self) -> list[Group]:
         for node in self.points.points:
@@ -57,7 +63,7 @@ class Grouping:
         elif node.op.kind == "reduce":
             group = self._join_reduce(node, sources)
         elif node.op.kind == "attention":
-            group = self._join_attention(node)
+            group = self._join_attention(node, sources)
         elif _is_map(node):
             group = self._join_map(node, sources)
         if group is None:
@@ -107,29 +113,32 @@ class Grouping:
         rows = product(n for d, n in enumerate(shape) if d not in dims)
         if not self._has_enough_rows(shape, rows):
             return ("too_few_rows", rows)
-        same = all(m.shape == shape for m in group.members)
+        same = all(place_shape(m) == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
-    def _join_attention(self, node: Node) -> Group | None:
-        """The lse comes from the kernel of the output, if that is computed here."""
-        attended = node.src[0]
-        group = self.group_of.get(attended)
-        if node.name != "flash_lse" or group is None or group.members[0] is not attended:
-            return None
-        query, key, _, *mask = attended.src
-        if node.src[1:] != (query, key, *mask) or node.attrs != attended.attrs:
-            return None
-        group.at[node] = group.axes[:-1]
-        self._note(node, group, ("same_scores",), "yes")
-        return group
+    def _join_attention(self, node: Node, sources: list[Node]) -> Group | None:
+        """Results over the same pairs come from one kernel."""
+        space = space_of(node)
+        for group in self._pairs.get(space, ()):
+            if shares_products(group.members[0], node):
+                at = result_coordinates(node, group.axes, len(group.members))
+                refusal = self._refusal(group, node, at, sources)
+                if not refusal:
+                    group.at[node], group.head[node] = at, node
+                    self._note(node, group, ("same_scores",), "yes")
+                    return group
+                self._note(node, group, refusal)
+        return None
 
     def _join_map(self, node: Node, sources: list[Node]) -> Group | None:
         for group in self._candidates(node, sources):
             refusal: Reason = ("not_same_shape", node.shape, group.kind, group.shape)
-            for at in self._coordinates(group, node):
+            for at in self._coordinates(group, node, sources):
                 refusal = self._refusal(group, node, at, sources)
                 if not refusal:
                     group.at[node] = at
+                    if group.kind == "attention":
+                        group.head[node] = self._head(group, sources)
                     self._note(node, group, self._why(group, node, sources), "yes")
                     return group
             self._note(node, group, refusal)
@@ -159,18 +168,30 @@ class Grouping:
                 self._note(node, group, ("kernel_full", MAX_WEIGHT))
         return [g for g in ordered if g.weight < MAX_WEIGHT]
 
-    def _coordinates(self, group: Group, node: Node) -> list[tuple]:
+    @staticmethod
+    def _head(group: Group, sources: list[Node]) -> Node | None:
+        """The one result of an attention that is read, or None."""
+        heads = {group.head[source] for source in sources if source in group.head}
+        return heads.pop() if len(heads) == 1 else None
+
+    def _coordinates(self, group: Group, node: Node, sources: list[Node]) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
-        if group.kind in ("map", "rows", "dot", "attention"):
-            if node.shape == group.shape:
+        shape = place_shape(node)
+        if group.kind == "attention":
+            head = self._head(group, sources)
+            if head is None or product(shape) != product(head.shape):
+                return []
+            return [reshape_coords(group.at[head], head.shape, shape)]
+        if group.kind in ("map", "rows", "dot"):
+            if shape == group.shape:
                 return [group.axes]
-            if group.kind != "rows" and product(node.shape) == product(group.shape):
-                return [reshape_coords(group.axes, group.shape, node.shape)]
+            if group.kind != "rows" and product(shape) == product(group.shape):
+                return [reshape_coords(group.axes, group.shape, shape)]
         if group.kind in ("rows", "split"):
-            if node.shape == group.row_shape:
+            if shape == group.row_shape:
                 return [group.row_axes]
-            if product(node.shape) == product(group.row_shape):
-                return [reshape_coords(group.row_axes, group.row_shape, node.shape)]
+            if product(shape) == product(group.row_shape):
+                return [reshape_coords(group.row_axes, group.row_shape, shape)]
         return []
 
     def _refusal(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> Reason:
@@ -183,13 +204,15 @@ class Grouping:
         is_reduce = node.op is not None and node.op.kind == "reduce"
         if group.kind == "split" and is_reduce and any(s in group.at for s in sources):
             return ("needs_finished_rows",)  # its operand: another pass over the data
-        if any(s.name == "flash_lse" and s in group.at for s in sources):
-            return ("needs_finished_rows",)
+        if node.op is not None and node.op.kind == "attention":
+            # An lse beside its own output is no reason: that is made of the same scores.
+            wrong = next((x for x in sources if x in group.at and x.name != "flash_lse"), None)
+            return () if wrong is None else ("needs_finished_rows", wrong.name)
         where = self._where(group, node, at)
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
                 return ("long_chain", source.name)
-            if source in group.at and not _same_place(read_at, group.at[source], source):
+            if source in group.at and not same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
 
@@ -222,7 +245,7 @@ class Grouping:
             return False
         where = self._where(group, node, group.at[node])
         return group.weight + other.weight < MAX_WEIGHT and all(
-            _same_place(at, other.at[source], source)
+            same_place(at, other.at[source], source)
             for source, at in self._reads_of(node, where)
             if source in other.at
         )
@@ -231,7 +254,7 @@ class Grouping:
 
     def _new_group(self, node: Node) -> Group:
         assert node.op is not None
-        kind, shape, reduced = node.op.kind, node.shape, ()
+        kind, shape, reduced = node.op.kind, place_shape(node), ()
         if kind == "reduce":
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
@@ -242,8 +265,14 @@ class Grouping:
             kind = "pieces"
         elif _is_map(node):
             kind = "map"
+        space = space_of(node) if kind == "attention" else None
+        if space is not None:
+            shape = space.shape
         group = Group(kind, next(self._numbers), shape, axes_of(shape), reduced)
         group.at[node] = group.row_axes if reduced else group.axes
+        if space is not None:
+            group.at[node], group.head[node] = result_coordinates(node, group.axes, 0), node
+            self._pairs.setdefault(space, []).append(group)
         self.groups.append(group)
         return group
 
@@ -306,35 +335,10 @@ class Grouping:
         return found
 
 
-def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple]]:
-    """Trial evaluation that only notes which points are read, and at which coordinates."""
-    reads: list[tuple[Node, tuple]] = []
-
-    def leaf(here: Node, at: tuple, mask: Any) -> s.E | None:
-        if here.leaf != "buffer" and (here not in points or here is node):
-            return None
-        reads.append((here, tuple(at)))
-        return s.param(f"r{len(reads)}", here.dtype)
-
-    access = Access(leaf, lambda n: s.param("n", n.dtype), lambda n: 0)
-    assert node.op is not None
-    if node.op.kind == "reduce":
-        access.value(node.src[0], where)
-    else:
-        access.value(node, where)
-    return reads
-
-
-def _same_place(a: tuple, b: tuple, node: Node) -> bool:
-    """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
-
-
 def _is_map(node: Node) -> bool:
     assert node.op is not None
-    return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
-        not is_in_pieces(node)
-    )
+    kinds = ("elementwise", "movement", "iota", "random", "gather", "interleave")
+    return node.op.kind in kinds and not is_in_pieces(node)
 
 
 def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological
 
-BARRIERS = frozenset({"dot", "attention", "reduce", "scan", "sort", "scatter", "host"})
+BARRIERS = frozenset(
+    {"dot", "attention", "reduce", "scan", "sort", "scatter", "host", "interleave"}
+)
 EXPENSIVE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc erfinv lgamma digamma sigmoid pow_ atan2 random_bits div sqrt rsqrt "
@@ -90,6 +92,8 @@ def _reason(
     assert node.op is not None
     if node.op.kind in BARRIERS:
         return node.op.kind
+    if node.pairs:  # read by attentions only, which never store it
+        return ""
     if any(r.op is not None and r.op.kind == "host" for r in readers):
         return "host_operand"
     if is_in_pieces(node) and not _is_small(node, hints):
@@ -209,6 +213,6 @@ def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, i
         depth = max((moves[s] for s in sources if s not in reasons), default=0)
         moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
         too_long = weight[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
-        if too_long and node not in reasons:
+        if too_long and node not in reasons and not node.pairs:
             reasons[node] = "long_chain"
     return weight

@@ -76,7 +76,7 @@ def check_first(
 def _indices(node: Node, later: set[Node]) -> dict[int, int | Expr]:
     """Positions of the sources that are indices to be checked now -> the size they must fit."""
     first = None if node.op is None else FIRST_INDEX.get(node.op.kind)
-    if first is None:
+    if first is None or node.pairs:  # an attention checks indices of pairs itself
         return {}
     sizes = dict(enumerate(node.src[0].shape, first))
     return {

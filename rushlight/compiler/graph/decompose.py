@@ -12,8 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.base.dtypes import DType, float32
+from rushlight.base.dtypes import DType
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
+from rushlight.compiler.graph.pairs import (
+    ordinary,
+    scatter_of_pairs,
+    stays_inside,
+    sum_of_pairs,
+)
 from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, make_node, topological, with_dtype
 from rushlight.ir.pattern import Rule
@@ -28,14 +34,18 @@ def decompose(
     `came_from` is filled: new node -> the given node that it is, or is part of.
     """
     rewriting = _Rewriting({} if came_from is None else came_from, trace)
-    return [rewriting.run(root, None) for root in roots]
+    return [rewriting.as_ordinary(rewriting.run(root, None), root) for root in roots]
 
 
 class _Rewriting:
-    """done: node -> its primitive form, over all roots and all expansions."""
+    """done: node -> its primitive form, over all roots and all expansions.
+
+    That of a pair value is a pair value; `ordinary`: such a form -> what others read of it.
+    """
 
     def __init__(self, came_from: dict[Node, Node], trace: Trace) -> None:
         self.done: dict[Node, Node] = {}
+        self.ordinary: dict[Node, Node] = {}
         self.came_from = came_from
         self.trace = trace
 
@@ -50,6 +60,10 @@ class _Rewriting:
                 continue
             owner = part_of or node
             src = tuple(done[s] for s in node.src)
+            if not node.pairs and any(s.pairs for s in src):
+                done[node] = self._leave_pairs(node, src, owner)
+                self.came_from.setdefault(done[node], owner)
+                continue
             op = node.op
             assert op is not None
             again = node
@@ -64,8 +78,30 @@ class _Rewriting:
             self.came_from.setdefault(done[node], owner)
         return done[root]
 
+    def _leave_pairs(self, node: Node, src: tuple[Node, ...], owner: Node) -> Node:
+        """A node that is no pair value but reads some."""
+        assert node.op is not None
+        again = make_node(node.op, src, node.attrs, node.shape, node.dtype)
+        values = [s for s in src if s.pairs]
+        if node.op.kind == "attention" and all(map(stays_inside, values)):
+            return again
+        summed = _SUMS[node.name](again) if node.name in _SUMS else None
+        if summed is None:
+            src = tuple(self.as_ordinary(s, owner) for s in src)
+            summed = make_node(node.op, src, node.attrs, node.shape, node.dtype)
+        return summed if summed is again else self.run(summed, owner)
+
+    def as_ordinary(self, node: Node, owner: Node) -> Node:
+        """A primitive form without pair values."""
+        if not node.pairs:
+            return node
+        return self.run(ordinary(node, self.ordinary), owner)
+
     def _tell(self, rule: Rule, before: Node, after: Node) -> None:
         self.trace.rewrote(rule.name, rule.defined_at, before, after)
+
+
+_SUMS = {"reduce_sum": sum_of_pairs, "scatter_nd": scatter_of_pairs}
 
 
 def _expand(node: Node) -> Node:
@@ -88,7 +124,8 @@ def _widen(arg: Any) -> Any:
         return [_widen(item) for item in arg]
     if not isinstance(arg, Node) or not _is_low(arg.dtype):
         return arg
-    return with_dtype(arg, float32) if arg.leaf in ("const", "scalar") else cast(arg, float32)
+    wide = arg.dtype.compute
+    return with_dtype(arg, wide) if arg.leaf in ("const", "scalar") else cast(arg, wide)
 
 
 def _is_low(dtype: DType) -> bool:

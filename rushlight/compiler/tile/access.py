@@ -12,11 +12,17 @@ from typing import Any
 
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, int64, uint8
 from rushlight.compiler.graph.in_range import is_in_range
-from rushlight.compiler.tile.coords import linear, reshape_coords, strides_of
+from rushlight.compiler.tile.coords import (
+    broadcast_coords,
+    linear,
+    reshape_coords,
+    strides_of,
+)
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, is_less, is_nonnegative
+from rushlight.ops.pairs import FILLS
 from rushlight.ops.random import random_bits_scalar
 
 Index = "int | Expr"
@@ -63,7 +69,8 @@ class Access:
             elif node.op is not None and node.op.kind == "elementwise":
                 stack.append((key, True))
                 stack.extend(
-                    ((src, _broadcast(src, at), mask), False) for src in reversed(node.src)
+                    ((src, broadcast_coords(src.shape, at), mask), False)
+                    for src in reversed(node.src)
                 )
             else:
                 memo[key] = self._move(node, at, mask)
@@ -83,7 +90,7 @@ class Access:
     def _elementwise(self, node: Node, at: Coords, mask: E | None) -> E:
         op = node.op
         assert op is not None
-        args = [self.value(src, _broadcast(src, at), mask) for src in node.src]
+        args = [self.value(src, broadcast_coords(src.shape, at), mask) for src in node.src]
         attrs = dict(zip(op.attr_index, node.attrs, strict=False))
         body = scalar_body(op.scalar)
         if op.name in ("cast", "bitcast"):  # they say themselves what they do with narrow floats
@@ -105,7 +112,7 @@ class Access:
         return self.value(node.src[0], tuple(source_at), mask)
 
     def _expand(self, node: Node, at: Coords, mask: E | None) -> E:
-        return self.value(node.src[0], _broadcast(node.src[0], at), mask)
+        return self.value(node.src[0], broadcast_coords(node.src[0].shape, at), mask)
 
     def _slice(self, node: Node, at: Coords, mask: E | None) -> E:
         moved = tuple(
@@ -194,6 +201,21 @@ class Access:
     def _iota(self, node: Node, at: Coords, mask: E | None) -> E:
         return s.cast(s.index(at[0]), node.dtype)
 
+    def _pair_index(self, node: Node, at: Coords, mask: E | None) -> E:
+        return s.index(at[node.attr("dim")])
+
+    def _pair_mask(self, node: Node, at: Coords, mask: E | None) -> E:
+        """One that is no mask of the kernel: written out. Tables only repeat what it says."""
+        x, *others = node.src
+        value = self.value(x, at, mask)
+        kept: E | None = None
+        if node.attrs[-1]:  # which optional operands there are: keep
+            kept = self.value(others[0], broadcast_coords(others[0].shape, at), mask)
+        if node.attr("is_causal"):
+            kept = both(kept, in_order(at[-1], at[-2]))
+        outside = s.const(FILLS[node.attr("fill")], value.dtype)
+        return value if kept is None else s.select(kept, value, outside)
+
     def _random_bits(self, node: Node, at: Coords, mask: E | None) -> E:
         seed, offset = (self.value(src, (), mask) for src in node.src)
         return random_bits_scalar(seed, offset, s.index(linear(at, strides_of(node.shape))))
@@ -229,12 +251,6 @@ def scalar_body(scalar: Any) -> Callable[..., E]:
     return getattr(s, scalar, None) or getattr(s, f"{scalar}_")
 
 
-def _broadcast(source: Node, at: Coords) -> Coords:
-    """Coordinates of a broadcast operand: aligned at the end, 0 where its size is 1."""
-    skip = len(at) - len(source.shape)
-    return tuple(0 if size == 1 else i for size, i in zip(source.shape, at[skip:], strict=True))
-
-
 def _provably_inside(value: E, size: int | Expr) -> bool:
     if value.op != "index":
         return False
@@ -246,6 +262,11 @@ def in_range(i: int | Expr, size: int | Expr) -> E | None:
     low = None if is_nonnegative(i) else s.ge(s.index(i), s.const(0, int64))
     high = None if is_less(i, size) else s.lt(s.index(i), s.index(size))
     return both(low, high)
+
+
+def in_order(i: int | Expr, j: int | Expr) -> E:
+    """i <= j."""
+    return s.le(s.index(i), s.index(j))
 
 
 def divides(i: int | Expr, step: int) -> E | None:

@@ -1,87 +1,171 @@
-"""flash_attention nodes -> AttentionGrid.
+"""Attention nodes over the same pairs -> AttentionGrid.
 
-In: a group whose first member is the attention; the others work on elements of its output, or are
-its flash_lse. A flash_lse may also stand alone. Out: a kernel. The mask becomes the score hole; a
-causal one also bounds the keys, so that blocks that no query of a group sees are not visited.
+In: a group of kind "attention": its heads (flash_attention, flash_lse, flash_top; or pair_sums) and
+members that work on elements of one head. Out: a kernel. Pair values become scalar expressions of
+the products (acc 0, acc 1, ...), of the indices and of loads; the mask of the group becomes the
+grid's, wherever it stands in them.
 """
 
 from __future__ import annotations
 
-from rushlight.base.dtypes import bool_
-from rushlight.compiler.tile.access import Access, select
-from rushlight.compiler.tile.coords import linear, strides_of
-from rushlight.compiler.tile.ir import AttentionGrid, Axis, Store
+from rushlight.base.dtypes import int64
+from rushlight.compiler.fuse.pairs import Mask, PairSpace, space_of
+from rushlight.compiler.tile.coords import broadcast_coords
+from rushlight.compiler.tile.ir import (
+    AttentionGrid,
+    Axis,
+    PairSum,
+    Product,
+    Runs,
+    Softmax,
+    Store,
+)
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
-from rushlight.ir.opdef import Call
 from rushlight.ir.scalar import E
-
-MINUS_INFINITY = float("-inf")
+from rushlight.ir.symint import Var, ceildiv
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 
 
 def build_attention(builder: KernelBuilder) -> Kernel:
-    first = builder.group.members[0]
-    assert first.op is not None
-    call = first.op.call_of(first)
-    dtype = first.dtype.compute
-    # The lse alone: no output, so no values are read.
-    shape = (*first.shape, 0) if first.name == "flash_lse" else first.shape
-    *lead, length, width = (Axis(f"d{i}", n) for i, n in enumerate(shape))
-    keys, features = (Axis(n, size) for n, size in zip("se", call["key"].shape[-2:], strict=True))
-    batch = tuple(lead)
-    operands = builder.access()
-    q = _at(operands, call["query"], batch, length, features)
-    k = _at(operands, call["key"], batch, keys, features)
-    v = s.const(0, dtype)
-    if first.name != "flash_lse":
-        v = _at(operands, call["value"], batch, keys, width)
-    score = _score(operands, call, (batch, length, keys), s.acc(dtype))
-    stop = length.var + 1 if call["is_causal"] else keys.extent
-    acc = s.acc(dtype)
-    grid = AttentionGrid(
-        batch, length, keys, features, width, q, k, v, score, 0, stop, s.exp(acc), s.log(acc),
-        dtype, *_stores(builder, acc),
-    )  # fmt: skip
-    return builder.finish([grid])
+    return builder.finish([_Building(builder).grid()])
 
 
-def _stores(builder: KernelBuilder, acc: E) -> tuple[tuple[Store, ...], tuple[Store, ...]]:
-    """Of the output and what is made of its elements, and of the lse."""
-    group = builder.group
-    first = group.members[0]
-    result = s.cast(acc, first.dtype)
+class _Building:
+    """State of one AttentionGrid under construction."""
 
-    def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
-        return result if here is first else builder.read(here, at, mask)
+    def __init__(self, builder: KernelBuilder) -> None:
+        group = builder.group
+        self.builder, self.group = builder, group
+        self.heads = [m for m in group.members if group.head[m] is m]
+        self.space: PairSpace = space_of(self.heads[0])
+        *lead, length, keys = (Axis(f"d{i}", n) for i, n in enumerate(group.shape))
+        self.batch, self.l, self.s = tuple(lead), length, keys
+        self.at = tuple(
+            0 if n == 1 else axis.var
+            for n, axis in zip(group.shape, (*lead, length, keys), strict=True)
+        )
+        self.dtype = self.heads[0].src[0].dtype.compute
+        # A product, and for which batch element it is read -> its number.
+        self.products: dict[tuple[Node, tuple], int] = {}
+        self.keep: E | None = None
+        self.mask_at: tuple | None = None
+        self.operands = builder.access()
+        self.pairs = builder.access(self._pair_leaf)
 
-    epilogue = builder.access(leaf)
-    stores, lse_stores = [], []
-    for member in group.members:
-        at, is_lse = group.at[member], member.name == "flash_lse"
-        value = s.cast(acc, member.dtype) if is_lse else epilogue.value(member, at)
-        if member in builder.outputs:
-            place = linear(at, strides_of(member.shape))
-            store = Store(builder.output(member), place, value)
-            (lse_stores if is_lse else stores).append(store)
-    return tuple(stores), tuple(lse_stores)
+    def grid(self) -> AttentionGrid:
+        softmax, weights = None, [s.acc(self.dtype)] * len(self.heads)
+        if self.space.scores is not None:
+            softmax = self._softmax(self._of_pairs(self.space.scores))
+        else:
+            weights = [self._of_pairs(head.src[0]) for head in self.heads]
+        sums = tuple(
+            self._sum(head, weight)
+            for head, weight in zip(self.heads, weights, strict=True)
+            if head.name in ("flash_attention", "pair_sum")
+        )
+        mask = self.space.mask
+        return AttentionGrid(
+            self.batch, self.l, self.s, tuple(map(self._product, self.products)), self.keep,
+            mask.is_causal, self._runs(mask, 0), self._runs(mask, 1), softmax, sums, self.dtype,
+        )  # fmt: skip
 
+    def _of_pairs(self, value: Node) -> E:
+        return s.cast(self.pairs.value(value, self.at[len(self.at) - value.ndim :]), self.dtype)
 
-def _score(operands: Access, call: Call, axes: tuple, score: E) -> E:
-    batch, length, keys = axes
-    outside = s.const(MINUS_INFINITY, score.dtype)
-    if call["is_causal"]:
-        score = select(s.le(s.index(keys.var), s.index(length.var)), score, outside)
-    if call["mask"] is None:
-        return score
-    mask = _at(operands, call["mask"], batch, length, keys)
-    if mask.dtype is bool_:
-        return select(mask, score, outside)
-    return s.add(score, s.cast(mask, score.dtype))
+    def _pair_leaf(self, node: Node, at: tuple, mask: E | None) -> E | None:
+        if node.name == "pair_dot":
+            assert at[-2:] == broadcast_coords(node.shape[-2:], self.at[-2:]), at
+            number = self.products.setdefault((node, at[:-2]), len(self.products))
+            return s.acc(node.dtype, number)
+        if node.name == "pair_mask" and self._is_mask_of_grid(node):
+            self._note_mask(node, at)
+            return self.pairs.value(node.src[0], at, mask)
+        return self.builder.read(node, at, mask)
 
+    def _is_mask_of_grid(self, node: Node) -> bool:
+        mask = self.space.mask
+        others = (*(() if mask.keep is None else (mask.keep,)), *mask.tables)
+        same = node.src[1:] == others and node.attr("is_causal") == mask.is_causal
+        return same and bool(node.attrs[-1]) == (mask.keep is not None)
 
-def _at(operands: Access, node: Node, batch: tuple[Axis, ...], *last: Axis) -> E:
-    """The element at these axes; dimensions are aligned at the end, and those of size 1 repeat."""
-    axes = (*batch, *last)[len(batch) + len(last) - len(node.shape) :]
-    at = tuple(0 if n == 1 else a.var for n, a in zip(node.shape, axes, strict=True))
-    return operands.value(node, at)
+    def _note_mask(self, node: Node, at: tuple) -> None:
+        self.mask_at = at
+        if self.space.mask.keep is not None:
+            keep = node.src[1]
+            self.keep = self.pairs.value(keep, broadcast_coords(keep.shape, at))
+        if node.attr("is_causal"):
+            assert at[-2:] == self.at[-2:], at
+
+    def _product(self, key: tuple[Node, tuple]) -> Product:
+        (node, lead), number = key, self.products[key]
+        a, b = node.src
+        k = Axis(f"k{number}", a.shape[-1])
+        found = []
+        for operand, axis in ((a, self.l), (b, self.s)):
+            at = (*lead, axis.var, k.var)[-operand.ndim :]
+            found.append(self.operands.value(operand, broadcast_coords(operand.shape, at)))
+        return Product(k, *found)
+
+    def _operand(self, node: Node, *last: Axis) -> E:
+        at = broadcast_coords(
+            node.shape, (*self.at[:-2], *(axis.var for axis in last))[-node.ndim :]
+        )
+        return self.operands.value(node, at)
+
+    # ---- results -------------------------------------------------------------------------
+
+    def _softmax(self, score: E) -> Softmax:
+        acc = s.acc(self.dtype)
+        stores: dict[str, tuple[Store, ...]] = {"flash_lse": (), "flash_top": ()}
+        for head in self.heads:
+            if head.name in stores:
+                stores[head.name] = self._stores(head)
+        return Softmax(score, s.exp(acc), s.log(acc), stores["flash_lse"], stores["flash_top"])
+
+    def _sum(self, head: Node, weight: E) -> PairSum:
+        over = "s" if head.name == "flash_attention" else head.attr("over")
+        if head.name == "pair_sum" and len(head.src) == 1:
+            return PairSum(over, weight, None, None, self._stores(head))
+        other, place = head.src[1], self.group.at[head][-1]
+        name = place.name if isinstance(place, Var) else "f"
+        n = Axis(name, head.shape[-1])
+        operand = self._operand(other, self.s if over == "s" else self.l, n)
+        return PairSum(over, weight, n, operand, self._stores(head))
+
+    def _stores(self, head: Node) -> tuple[Store, ...]:
+        """Of a result and of what is made of its elements."""
+        group, builder = self.group, self.builder
+        result = s.cast(s.acc(self.dtype), head.dtype)
+
+        def leaf(here: Node, at: tuple, mask: E | None) -> E | None:
+            return result if here is head else builder.read(here, at, mask)
+
+        epilogue = builder.access(leaf)
+        stores = []
+        for member in group.members:
+            if group.head[member] is head and member in builder.outputs:
+                stores += builder.stores(epilogue, member, group.at[member])
+        return tuple(stores)
+
+    # ---- the mask ------------------------------------------------------------------------
+
+    def _runs(self, mask: Mask, side: int) -> Runs | None:
+        """side 0: of blocks of queries, 1: of blocks of keys."""
+        if (
+            len(mask.tables) <= 2 * side
+            or self.mask_at is None
+            or self.mask_at[-2:] != self.at[-2:]
+        ):
+            return None
+        starts, spans = mask.tables[2 * side : 2 * side + 2]
+        row = Axis(f"row{side}", ceildiv((self.l, self.s)[side].extent, PAIR_ROWS))
+        run = Axis(f"run{side}", spans.shape[0])
+        lead = broadcast_coords(starts.shape[:-1], self.mask_at[:-2])
+        begin, end = (self._whole(starts, (*lead, row.var + i)) for i in (0, 1))
+        parts = (self._whole(spans, (run.var, i)) for i in range(3))
+        return Runs(PAIR_ROWS, PAIR_TILE, PAIR_GROUP, row, run, begin, end, *parts)
+
+    def _whole(self, node: Node, at: tuple) -> E:
+        return s.cast(self.operands.value(node, at), int64)

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.ir.symint import Expr, floordiv, mod
+from rushlight.ir.symint import Expr, Var, floordiv, mod
+
+
+def axes_of(shape: Sequence[int | Expr]) -> tuple[Var | int, ...]:
+    """A variable per axis; 0 along an axis of size 1, where there is one place only."""
+    return tuple(0 if n == 1 else Var(f"d{i}", 0, n - 1, "axis") for i, n in enumerate(shape))
+
+
+def broadcast_coords(shape: Sequence[int | Expr], at: Sequence[int | Expr]) -> tuple[Any, ...]:
+    """Coordinates of a broadcast operand: aligned at the end, 0 where its size is 1."""
+    skip = len(at) - len(shape)
+    return tuple(0 if size == 1 else i for size, i in zip(shape, at[skip:], strict=True))
 
 
 def strides_of(shape: Sequence[int | Expr]) -> tuple[int | Expr, ...]:

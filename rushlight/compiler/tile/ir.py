@@ -12,7 +12,7 @@ the numbers are is fixed here:
   Sort     stable
   DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0;
            integers: wrapping multiply and add
-  AttentionGrid  online softmax over blocks of keys, see [attention]
+  AttentionGrid  sums over pairs of queries and keys, see [attention]
   ScatterGrid  updates are applied in ascending order of the update's index
 
 [canonical sums] n elements in the order of the flattened `over` axes are cut into chunks of CHUNK
@@ -26,15 +26,22 @@ argmax/argmin give the
 lowest flattened index among the extreme elements; NaN wins.
 Sums accumulate in the item's value dtype (the compiler casts bf16/f16 to f32 first).
 
-[attention] The queries l are cut into groups of QUERY_GROUP. A group sees the keys from first(its
-first query) on and before stop(its last one), cut at multiples of KEY_BLOCK and taken in ascending
-order. A query starts from top = -inf, total = 0, sum[ev] = 0; for each block of keys:
-  x[s]   = score(acc), acc one chain of fused multiply-adds q * k over ascending e from 0
+[attention] For pairs of a query l and a key s, acc i is product i: one chain of fused multiply-adds
+a(l, k) * b(s, k) over ascending k from 0. A pair is *kept* when `keep` says so (all, if None) and,
+if `causal`, s <= l; a pair that is not kept adds nothing to anything. `runs` repeat beforehand
+where kept pairs can be, so that a kernel leaves out the rest. What kept pairs give is summed.
+A sum over s is a chain of fused multiply-adds weight(l, s) * other(s, n) over ascending s from 0;
+one over l likewise over ascending l. Without `other` it is a chain of additions.
+With `softmax` the sums are over s, and their weight is acc 0, the probability. Keys are cut at
+multiples of KEY_BLOCK. A query starts from top = -inf, total = 0, sum[n] = 0; for each block:
+  x[s]   = score(acc ...)
   new    = the largest of top and all x, NaN left out;  ref = 0 where new is -inf, else new
   shrink = exp(top - ref);  p[s] = exp(x[s] - ref);  top = new
   total  = total * shrink, then + p[s] for ascending s
-  sum[ev] = sum[ev] * shrink, then a fused multiply-add of p[s] * v(s, ev) for ascending s
-The output is sum * (1 / total), and 0 for a query that sees no key; its `lse` is top + log(total).
+  sum[n] = sum[n] * shrink, then a fused multiply-add of p[s] * other(s, n) for ascending s
+The results are sum * (1 / total), 0 for a query that sees no key; lse = top + log(total); top.
+(A pair that is not kept may be computed and multiplied by 0: where operands of it are NaN or
+infinite, whether that shows is not defined.)
 """
 
 from __future__ import annotations
@@ -48,7 +55,6 @@ from rushlight.ir.symint import Expr, Var
 CHUNK = 4096
 PARTIALS = 32
 KEY_BLOCK = 64
-QUERY_GROUP = 32
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 SCAN_KINDS = ("sum", "prod", "max", "min", "argmax", "argmin")
@@ -217,33 +223,84 @@ class DotGrid:
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionGrid:
-    """softmax over s of score(q @ k^T), @ v: see [attention].
+class Product:
+    """acc i of each pair: a(batch, l, k) with b(batch, s, k), prologue holes as in DotGrid."""
 
-    q(batch, l, e), k(batch, s, e) and v(batch, s, ev) are prologue holes as in DotGrid. `score`
-    (of scalar.acc and the axes batch, l, s) scales and masks: -inf where a key must not be seen.
-    `first` and `stop` are index expressions of l, nondecreasing; `stop` may exceed s.extent.
-    `exp` and `log` (of scalar.acc): the functions, so that passes expand them like any other.
-    `stores` use scalar.acc, the output, and the axes batch, l, ev; `lse_stores` use scalar.acc,
-    the lse, and the axes batch, l. acc_dtype: float32 or float64.
+    k: Axis
+    a: E
+    b: E
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Where kept pairs can be: for each block of `rows` owners, ranges of `tile` others.
+
+    begin, end   (of batch, row): runs begin, ... end - 1 belong to block `row`
+    first, stop  (of run): others from first * tile on and before stop * tile (which may exceed the
+                 extent); runs ascend and are disjoint
+    code         (of run): two bits for each `group` owners of the block, the first lowest: 0 no
+                 pair is kept, 1 the mask decides, 2 all are kept: it needs no look
+    The last five are int64. rows and tile are multiples of KEY_BLOCK, `group` divides rows.
+    """
+
+    rows: int
+    tile: int
+    group: int
+    row: Axis
+    run: Axis
+    begin: E
+    end: E
+    first: E
+    stop: E
+    code: E
+
+
+@dataclass(frozen=True, eq=False)
+class PairSum:
+    """over: "s" (a result per query) or "l" (per key). weight: of accs, batch, l, s.
+
+    other(batch, over, n), of acc_dtype or narrower; None, and n with it: the weights alone.
+    `stores` use scalar.acc, the sum, and the axes batch, (l or s), n.
+    """
+
+    over: str
+    weight: E
+    n: Axis | None
+    other: E | None
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax:
+    """`score` of accs, batch, l, s. `exp` and `log` (of scalar.acc): the functions, so that passes
+    expand them like any other. Stores use scalar.acc and the axes batch, l."""
+
+    score: E
+    exp: E
+    log: E
+    lse_stores: tuple[Store, ...] = ()
+    top_stores: tuple[Store, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionGrid:
+    """Sums over pairs of queries and keys, with or without a softmax: see [attention].
+
+    acc i is scalar.acc(acc_dtype, i). acc_dtype: float32 or float64. `runs_l` are for blocks of
+    queries, `runs_s` for blocks of keys; None: pairs may be kept anywhere.
     """
 
     batch: tuple[Axis, ...]
     l: Axis  # noqa: E741
     s: Axis
-    e: Axis
-    ev: Axis
-    q: E
-    k: E
-    v: E
-    score: E
-    first: int | Expr
-    stop: int | Expr
-    exp: E
-    log: E
+    products: tuple[Product, ...]
+    keep: E | None
+    causal: bool
+    runs_l: Runs | None
+    runs_s: Runs | None
+    softmax: Softmax | None
+    sums: tuple[PairSum, ...]
     acc_dtype: DType
-    stores: tuple[Store, ...]
-    lse_stores: tuple[Store, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,8 @@ def map_exprs(program: ir.Program, fn: Callable[[E], E]) -> ir.Program:
 
 _PARTS = (
     ir.Program, ir.Grid, ir.DotGrid, ir.AttentionGrid, ir.ScatterGrid, ir.Map, ir.Reduce,
-    ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store,
+    ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store, ir.Product, ir.Runs, ir.PairSum,
+    ir.Softmax,
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rushlight.compiler.tile import ir
+from rushlight.compiler.tile.text_attention import Printer
 from rushlight.ir.scalar import E, index_values, topological
 from rushlight.ir.symint import Expr, Var
 from rushlight.ir.text_expr import print_bounds, print_expr
@@ -153,7 +154,7 @@ class _Printer:
             masked = "".join(f", {self.values[a]}" for a in node.args)
             return f"{self.place(place)}[{self.index(at)}{masked}]"
         if op == "acc":
-            return f"acc:{node.dtype.name}"
+            return f"acc{node.meta or ''}:{node.dtype.name}"
         inner = ", ".join([self.values[a] for a in node.args])
         if op == "check_index":
             size, site = node.meta
@@ -238,7 +239,7 @@ class _Printer:
         elif isinstance(grid, ir.DotGrid):
             self.dot(grid)
         elif isinstance(grid, ir.AttentionGrid):
-            self.attention(grid)
+            Printer(self).grid(grid)
         else:
             self.scatter(grid)
         self.close()
@@ -251,21 +252,6 @@ class _Printer:
         self.define([grid.a, grid.b])
         self.line(f"operands {self.values[grid.a]}, {self.values[grid.b]}")
         self.stores(grid.stores)
-
-    def attention(self, grid: ir.AttentionGrid) -> None:
-        batch = self.bind(grid.batch)
-        named = ((name, self.bind((getattr(grid, name),))) for name in ("l", "s", "e", "ev"))
-        axes = " ".join(f"{name} {axis}" for name, axis in named)
-        self.open(f"attention {grid.acc_dtype.name} [{batch}] {axes}")
-        holes = (grid.q, grid.k, grid.v, grid.score, grid.exp, grid.log)
-        self.define(holes, [grid.first, grid.stop])
-        self.line(f"holes {', '.join(self.values[hole] for hole in holes)}")
-        self.line(f"keys from {self.index(grid.first)} to {self.index(grid.stop)}")
-        self.stores(grid.stores)
-        if grid.lse_stores:
-            self.indent = self.indent[:-2]
-            self.open("} lse")
-            self.stores(grid.lse_stores)
 
     def scatter(self, grid: ir.ScatterGrid) -> None:
         axes = self.bind((grid.update, grid.width))

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.base.dtypes import DType, find_dtype
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.text import quoted
+from rushlight.compiler.tile.text_attention import Reader
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
@@ -103,16 +104,19 @@ class _Parser(LineReader):
         """Axes up to the token `end`, bound as they are read."""
         found = []
         while self.peek() != end:
-            name = self.take()
-            self.take(":")
-            # A size may have an axis's name (it is printed with a backquote).
-            own = f"{name}_" if f"`{name}" in self.scope else name
-            axis = ir.Axis(own, self.index())
-            self.scope = {**self.scope, name: axis.var}
-            found.append(axis)
+            found.append(self.axis())
             self.accept(",")
         self.take(end)
         return tuple(found)
+
+    def axis(self) -> ir.Axis:
+        name = self.take()
+        self.take(":")
+        # A size may have an axis's name (it is printed with a backquote).
+        own = f"{name}_" if f"`{name}" in self.scope else name
+        axis = ir.Axis(own, self.index())
+        self.scope = {**self.scope, name: axis.var}
+        return axis
 
     def bracketed(self) -> tuple[ir.Axis, ...]:
         self.take("[")
@@ -154,8 +158,8 @@ class _Parser(LineReader):
         dtype = self.dtype()
         if token.startswith("$"):
             return s.param(token[1:], dtype)
-        if token == "acc":
-            return s.acc(dtype)
+        if token.startswith("acc"):
+            return s.acc(dtype, int(token[3:] or 0))
         if dtype.kind == "bool":
             return s.const(token == "True", dtype)
         return s.const(float(token) if dtype.is_floating_point else int(token), dtype)
@@ -220,7 +224,7 @@ class _Parser(LineReader):
         elif word == "dot":
             grid = self.dot()
         elif word == "attention":
-            grid = self.attention()
+            grid = Reader(self).grid()
         elif word == "scatter":
             grid = self.scatter()
         else:
@@ -317,27 +321,6 @@ class _Parser(LineReader):
         (k,) = self.axes("{")
         a, b = self.operands()
         return ir.DotGrid(batch, m, n, k, a, b, dtype, self.stores())
-
-    def attention(self) -> ir.AttentionGrid:
-        dtype, batch = self.dtype(), self.bracketed()
-        self.take("l")
-        axes = [axis for end in ("s", "e", "ev", "{") for axis in self.axes(end)]
-        self.lines()
-        self.take("holes")
-        holes: list[Any] = [self.atom()]
-        while self.accept(","):
-            holes.append(self.atom())
-        self.next_row()
-        self.take("keys")
-        self.take("from")
-        first = self.index()
-        self.take("to")
-        stop = self.index()
-        stores = self.stores()
-        self.take("}")
-        lse_stores = self.stores() if self.accept("lse") else ()
-        given = (batch, *axes, *holes[:4], first, stop, *holes[4:], dtype, stores, lse_stores)
-        return ir.AttentionGrid(*given)  # type: ignore[arg-type]
 
     def scatter(self) -> ir.ScatterGrid:
         kind, dest = self.take(), self.buffers[self.take()]

@@ -19,10 +19,14 @@ from rushlight.compiler.tile.ir import (
     Local,
     Loop,
     Map,
+    PairSum,
+    Product,
     Reduce,
     ReduceItem,
+    Runs,
     Scan,
     ScatterGrid,
+    Softmax,
     Sort,
     Statement,
     Store,
@@ -125,7 +129,7 @@ class Substitution:
             return replace(
                 statement,
                 axes=self.axis_list(statement.axes),
-                over=self.axis_list([statement.over])[0],
+                over=self.axis(statement.over),
                 value=self.expr(statement.value),
                 dest=self.dest(statement.dest),
                 at=self.index(statement.at),
@@ -133,13 +137,13 @@ class Substitution:
         if isinstance(statement, Sort):
             return replace(
                 statement,
-                over=self.axis_list([statement.over])[0],
+                over=self.axis(statement.over),
                 key=self.expr(statement.key),
                 dest=self.dest(statement.dest),
                 at=self.index(statement.at),
             )
         body = tuple(self.statement(inner) for inner in statement.body)
-        return Loop(self.axis_list([statement.axis])[0], body)
+        return Loop(self.axis(statement.axis), body)
 
     def item(self, item: ReduceItem) -> ReduceItem:
         finish = None if item.finish is None else self.expr(item.finish)
@@ -156,7 +160,7 @@ class Substitution:
             body = tuple(self.statement(inner) for inner in grid.body)
             return Grid(self.axis_list(grid.axes), body)
         if isinstance(grid, DotGrid):
-            m, n, k = (self.axis_list([axis])[0] for axis in (grid.m, grid.n, grid.k))
+            m, n, k = (self.axis(axis) for axis in (grid.m, grid.n, grid.k))
             stores = tuple(self.store(store) for store in grid.stores)
             return DotGrid(
                 self.axis_list(grid.batch),
@@ -172,8 +176,8 @@ class Substitution:
             return self.attention(grid)
         return replace(
             grid,
-            update=self.axis_list([grid.update])[0],
-            width=self.axis_list([grid.width])[0],
+            update=self.axis(grid.update),
+            width=self.axis(grid.width),
             rows=self.index(grid.rows),
             row=self.expr(grid.row),
             value=self.expr(grid.value),
@@ -181,17 +185,46 @@ class Substitution:
         )
 
     def attention(self, grid: AttentionGrid) -> AttentionGrid:
-        axes = {name: self.axis_list([getattr(grid, name)])[0] for name in ("l", "s", "e", "ev")}
         return replace(
             grid,
             batch=self.axis_list(grid.batch),
-            **axes,
-            **{name: self.expr(getattr(grid, name)) for name in ("q", "k", "v", "score")},
-            first=self.index(grid.first),
-            stop=self.index(grid.stop),
-            stores=tuple(self.store(store) for store in grid.stores),
-            lse_stores=tuple(self.store(store) for store in grid.lse_stores),
+            l=self.axis(grid.l),
+            s=self.axis(grid.s),
+            products=tuple(
+                Product(self.axis(p.k), self.expr(p.a), self.expr(p.b)) for p in grid.products
+            ),
+            keep=None if grid.keep is None else self.expr(grid.keep),
+            runs_l=self.runs(grid.runs_l),
+            runs_s=self.runs(grid.runs_s),
+            softmax=self.softmax(grid.softmax),
+            sums=tuple(map(self.pair_sum, grid.sums)),
         )
+
+    def runs(self, runs: Runs | None) -> Runs | None:
+        if runs is None:
+            return None
+        parts = {name: self.expr(getattr(runs, name)) for name in RUN_PARTS}
+        return replace(runs, row=self.axis(runs.row), run=self.axis(runs.run), **parts)
+
+    def softmax(self, softmax: Softmax | None) -> Softmax | None:
+        if softmax is None:
+            return None
+        lse, top = (
+            tuple(map(self.store, stores)) for stores in (softmax.lse_stores, softmax.top_stores)
+        )
+        return replace(softmax, score=self.expr(softmax.score), lse_stores=lse, top_stores=top)
+
+    def pair_sum(self, item: PairSum) -> PairSum:
+        n = None if item.n is None else self.axis(item.n)
+        other = None if item.other is None else self.expr(item.other)
+        stores = tuple(map(self.store, item.stores))
+        return PairSum(item.over, self.expr(item.weight), n, other, stores)
+
+    def axis(self, axis: Axis) -> Axis:
+        return self.axis_list([axis])[0]
+
+
+RUN_PARTS = ("begin", "end", "first", "stop", "code")
 
 
 def roots_of(statement: Statement) -> Iterable[E]:
@@ -228,13 +261,37 @@ def grid_roots(grid: AnyGrid) -> Iterable[E]:
             yield store.value
             yield s.index(store.at)
     elif isinstance(grid, AttentionGrid):
-        yield from (grid.q, grid.k, grid.v, grid.score, s.index(grid.first), s.index(grid.stop))
-        for store in (*grid.stores, *grid.lse_stores):
-            yield store.value
-            yield s.index(store.at)
+        yield from attention_roots(grid)
     elif isinstance(grid, ScatterGrid):
         yield grid.row
         yield grid.value
+
+
+def attention_roots(grid: AttentionGrid) -> Iterable[E]:
+    for product in grid.products:
+        yield from (product.a, product.b)
+    for item in grid.sums:
+        yield item.weight
+        if item.other is not None:
+            yield item.other
+    if grid.keep is not None:
+        yield grid.keep
+    for runs in (grid.runs_l, grid.runs_s):
+        if runs is not None:
+            yield from (getattr(runs, name) for name in RUN_PARTS)
+    if grid.softmax is not None:
+        yield grid.softmax.score
+    for store in attention_stores(grid):
+        yield store.value
+        yield s.index(store.at)
+
+
+def attention_stores(grid: AttentionGrid) -> list[Store]:
+    """Of all results."""
+    stores = [store for item in grid.sums for store in item.stores]
+    if grid.softmax is not None:
+        stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
+    return stores
 
 
 def index_exprs(roots: Iterable[E]) -> list[int | Expr]:

@@ -42,6 +42,7 @@ class _Verifier:
         self.stored: set[ir.Local] = set()
         self.checked: set[E] = set()
         self.acc: Any = None
+        self.accs = 1  # how many there are
 
     def fail(self, message: str) -> NoReturn:
         raise InvalidProgram(f"{', '.join(self.where)}: {message}")
@@ -110,24 +111,70 @@ class _Verifier:
     def attention(self, grid: ir.AttentionGrid) -> None:
         if grid.acc_dtype not in (float32, float64):
             self.fail(f"acc_dtype is {grid.acc_dtype.name}, must be float32 or float64")
-        operands = (("q", grid.l, grid.e), ("k", grid.s, grid.e), ("v", grid.s, grid.ev))
-        for name, axis, other in operands:
-            with self.axes((*grid.batch, axis, other)), self.at(f"operand {name}"):
-                self.expr(getattr(grid, name))
-        with self.axes((grid.l,)), self.at("key range"):
-            self.index(grid.first)
-            self.index(grid.stop)
-        self.acc = grid.acc_dtype
+        for number, product in enumerate(grid.products):
+            for name, axis in (("a", grid.l), ("b", grid.s)):
+                with self.axes((*grid.batch, axis, product.k)):
+                    with self.at(f"operand {name} of product {number}"):
+                        self.expr(getattr(product, name))
+        for side, runs in (("l", grid.runs_l), ("s", grid.runs_s)):
+            if runs is not None:
+                with self.at(f"runs {side}"):
+                    self.runs(grid, runs)
+        with self.axes((*grid.batch, grid.l, grid.s)):
+            if grid.keep is not None:
+                with self.at("keep"):
+                    self._of_dtype(grid.keep, scalar.bool_)
+        self.acc, self.accs = grid.acc_dtype, len(grid.products)
+        if grid.softmax is not None:
+            self.softmax(grid, grid.softmax)
+            self.accs = 1
+        for number, item in enumerate(grid.sums):
+            with self.at(f"sum {number}"):
+                self.pair_sum(grid, item)
+        self.acc, self.accs = None, 1
+
+    def runs(self, grid: ir.AttentionGrid, runs: ir.Runs) -> None:
+        if runs.rows % ir.KEY_BLOCK or runs.tile % ir.KEY_BLOCK or min(runs.rows, runs.tile) < 1:
+            self.fail(f"rows {runs.rows} and tile {runs.tile} must be multiples of {ir.KEY_BLOCK}")
+        if runs.group < 1 or runs.rows % runs.group:
+            self.fail(f"group {runs.group} must divide rows {runs.rows}")
+        with self.axes((*grid.batch, runs.row)):
+            self._of_dtype(runs.begin, scalar.int64)
+            self._of_dtype(runs.end, scalar.int64)
+        with self.axes((*grid.batch, runs.run)):
+            for part in (runs.first, runs.stop, runs.code):
+                self._of_dtype(part, scalar.int64)
+
+    def softmax(self, grid: ir.AttentionGrid, softmax: ir.Softmax) -> None:
         with self.axes((*grid.batch, grid.l, grid.s)), self.at("score"):
-            self._of_dtype(grid.score, grid.acc_dtype)
+            self._of_dtype(softmax.score, grid.acc_dtype)
+        self.accs = 1
         for name in ("exp", "log"):
             with self.at(name):
-                self._of_dtype(getattr(grid, name), grid.acc_dtype)
+                self._of_dtype(getattr(softmax, name), grid.acc_dtype)
         with self.axes((*grid.batch, grid.l)):
-            self.stores(grid.lse_stores)
-            with self.axes((grid.ev,)):
-                self.stores(grid.stores)
-        self.acc = None
+            self.stores(softmax.lse_stores)
+            self.stores(softmax.top_stores)
+        for item in grid.sums:
+            if item.over != "s" or item.weight is not scalar.acc(grid.acc_dtype):
+                self.fail("a sum of a softmax is over s and its weight is acc 0")
+
+    def pair_sum(self, grid: ir.AttentionGrid, item: ir.PairSum) -> None:
+        if item.over not in ("l", "s"):
+            self.fail(f"over is {item.over!r}, must be 'l' or 's'")
+        summed, kept = (grid.l, grid.s) if item.over == "l" else (grid.s, grid.l)
+        with self.axes((*grid.batch, grid.l, grid.s)), self.at("weight"):
+            self._of_dtype(item.weight, grid.acc_dtype)
+        n = () if item.n is None else (item.n,)
+        accs, self.accs = self.accs, 1
+        if item.other is not None:
+            acc, self.acc = self.acc, None
+            with self.axes((*grid.batch, summed, *n)), self.at("other"):
+                self.expr(item.other)
+            self.acc = acc
+        with self.axes((*grid.batch, kept, *n)):
+            self.stores(item.stores)
+        self.accs = accs
 
     def _of_dtype(self, root: E, dtype: Any) -> None:
         self.expr(root)
@@ -269,7 +316,7 @@ class _Verifier:
                 self.index(node.meta[0])
             elif node.op == "param" and self.params.get(node.meta) is not node.dtype:
                 self.fail(f"parameter {node.meta!r} of {node.dtype.name} is not declared")
-            elif node.op == "acc" and node.dtype is not self.acc:
+            elif node.op == "acc" and (node.dtype is not self.acc or node.meta >= self.accs):
                 self.fail("acc is only there for what a dot, a reduction or an attention finishes")
             if node not in self.checked:
                 try:

@@ -1,4 +1,4 @@
-"""BatchNorm in eval mode put into the weights of the layer before it."""
+"""A normalization in evaluation, taken into the layer before it."""
 
 from __future__ import annotations
 
@@ -6,72 +6,107 @@ import copy
 from typing import Any
 
 import rushlight as torch
-from rushlight import names as _names
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
 
-__getattr__ = _names.getattr_of(__name__)
-__all__ = [
-    "fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights",
-]  # fmt: skip
+Tensor = torch.Tensor
 
 
-def _scaled(
-    weight: Any, bias: Any, mean: Any, var: Any, eps: float, gamma: Any, beta: Any, shape: list[int]
-) -> tuple[Any, Any]:
-    """(weight * s, (bias - mean) * s + beta) with s = gamma / sqrt(var + eps)."""
+def fused(
+    weight: Tensor, bias: Tensor | None, scale: Tensor, shift: Tensor, mean: Tensor, dim: int
+) -> tuple[Parameter, Parameter]:
+    """The weight and bias of a layer followed by (x - mean) * scale + shift."""
     bias = torch.zeros_like(mean) if bias is None else bias
-    scale = torch.rsqrt(var + eps)
-    scale = scale if gamma is None else scale * gamma
-    shift = (bias - mean) * scale
-    shift = shift if beta is None else shift + beta
-    make = torch.nn.Parameter
+    shape = [1] * weight.dim()
+    shape[dim] = -1
+    new_weight = (weight * scale.reshape(shape)).to(weight.dtype)
+    new_bias = ((bias - mean) * scale + shift).to(bias.dtype)
     return (
-        make((weight * scale.reshape(shape)).to(weight.dtype), weight.requires_grad),
-        make(shift.to(bias.dtype), bias.requires_grad),
+        Parameter(new_weight.detach(), weight.requires_grad),
+        Parameter(new_bias.detach(), bias.requires_grad),
     )
 
 
 def fuse_conv_bn_weights(
-    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any,
+    conv_w: Tensor,
+    conv_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor | None,
+    bn_b: Tensor | None,
     transpose: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
-    """The weight and bias of a convolution that does what it and the BatchNorm did."""
-    ones = [1] * (conv_w.dim() - 2)
-    shape = [1, -1, *ones] if transpose else [-1, 1, *ones]
-    return _scaled(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
-
-
-def fuse_linear_bn_weights(
-    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
-) -> tuple[Any, Any]:
-    """The weight and bias of a Linear that does what it and the BatchNorm did."""
-    return _scaled(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
-
-
-def _check_eval(*modules: Any) -> None:
-    if any(module.training for module in modules):
-        raise AssertionError("Fusion only for eval!")
+) -> tuple[Parameter, Parameter]:
+    """Return weight and bias of one convolution that does both."""
+    scale = torch.rsqrt(bn_rv + bn_eps)
+    scale = scale if bn_w is None else scale * bn_w
+    shift = torch.zeros_like(bn_rm) if bn_b is None else bn_b
+    return fused(conv_w, conv_b, scale, shift, bn_rm, dim=1 if transpose else 0)
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of the convolution that does what both did; both must be in eval mode."""
-    _check_eval(conv, bn)
-    fused = copy.deepcopy(conv)
-    fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias,
+    """Return one convolution that does both; both must be in evaluation mode.
+
+    Example:
+        >>> conv, bn = torch.nn.Conv2d(1, 2, 1).eval(), torch.nn.BatchNorm2d(2).eval()
+        >>> x = torch.ones(1, 1, 1, 1)
+        >>> torch.allclose(fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)))
+        True
+    """
+    check_evaluation(conv, bn)
+    both = copy.deepcopy(conv)
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError("bn.running_mean and bn.running_var must not be None")
+    both.weight, both.bias = fuse_conv_bn_weights(
+        both.weight,
+        both.bias,
+        bn.running_mean,
+        bn.running_var,
+        bn.eps,
+        bn.weight,
+        bn.bias,
         transpose,
-    )  # fmt: skip
-    return fused
+    )
+    return both
+
+
+def fuse_linear_bn_weights(
+    linear_w: Tensor,
+    linear_b: Tensor | None,
+    bn_rm: Tensor,
+    bn_rv: Tensor,
+    bn_eps: float,
+    bn_w: Tensor,
+    bn_b: Tensor,
+) -> tuple[Parameter, Parameter]:
+    """Return weight and bias of one Linear that does both."""
+    return fused(linear_w, linear_b, bn_w * torch.rsqrt(bn_rv + bn_eps), bn_b, bn_rm, dim=0)
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of the Linear that does what both did; both must be in eval mode."""
-    _check_eval(linear, bn)
+    """Return one Linear that does both; both must be in evaluation mode.
+
+    Example:
+        >>> linear, bn = torch.nn.Linear(1, 2).eval(), torch.nn.BatchNorm1d(2).eval()
+        >>> x = torch.ones(1, 1)
+        >>> torch.allclose(fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)))
+        True
+    """
+    check_evaluation(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1"
         )
-    fused = copy.deepcopy(linear)
-    fused.weight, fused.bias = fuse_linear_bn_weights(
-        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    if bn.running_mean is None or bn.running_var is None:
+        raise AssertionError("bn.running_mean and bn.running_var must not be None")
+    both = copy.deepcopy(linear)
+    both.weight, both.bias = fuse_linear_bn_weights(
+        both.weight, both.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     )
-    return fused
+    return both
+
+
+def check_evaluation(*modules: Module) -> None:
+    """Raise for modules in training: their statistics still change."""
+    if any(module.training for module in modules):
+        raise AssertionError("Fusion only for eval!")

@@ -107,13 +107,35 @@ def attention(causal: bool, length: int = 40, keys: int = 70) -> Build:
 
     def build(v: Any) -> list[Node]:
         q, k, w = v.normal(2, length, 8), v.normal(2, keys, 8), v.normal(2, keys, 5)
-        mask = None if causal else v.normal(length, keys)
-        out = ops.flash_attention(q, k, w, mask, is_causal=causal)
-        lse = ops.flash_lse(out, q, k, mask, is_causal=causal)
-        alone = ops.flash_lse(v.normal(2, length, 5), ops.mul(q, q), k, None, is_causal=True)
-        return [out, ops.tanh(out), lse, alone]
+        scores = masked(ops.pair_dot(q, k)) if causal else ops.pair_dot(q, k)
+        if not causal:
+            scores = ops.add(scores, v.normal(length, keys))
+        lse = ops.flash_lse(scores)
+        out = ops.flash_attention(scores, w, lse)
+        alone = ops.flash_lse(masked(ops.pair_dot(ops.mul(q, q), k)))
+        return [out, ops.tanh(out), lse, ops.flash_top(scores), alone]
 
     return build
+
+
+def masked(scores: Node) -> Node:
+    return ops.pair_mask(scores, None, [], is_causal=True, fill="minus")
+
+
+def pairs(v: Any) -> list[Node]:
+    """Sums over pairs, and pair values that others read."""
+    q, k, w, table = v.normal(2, 40, 8), v.normal(2, 70, 8), v.normal(2, 40, 5), v.normal(2, 110)
+    b, i, j = (ops.pair_index((2, 40, 70), dim) for dim in range(3))
+    bias = ops.gather_nd(table, [b, ops.add(ops.sub(i, j), 69)])
+    product = ops.pair_dot(q, k)
+    scores = ops.add(product, bias)
+    weight = ops.pair_mask(ops.tanh(scores), ops.ge(i, j), [], fill="zero")
+    zeros = ops.expand(const_node(0.0, float32), (2,))
+    return [
+        ops.pair_sum(weight, k, over="s"), ops.pair_sum(weight, w, over="l"),
+        ops.pair_sum(weight, None, over="l"), ops.reduce_sum(weight, (0, 2)), scores,
+        ops.scatter_nd(zeros, weight, [b], kind="sum"),
+    ]  # fmt: skip
 
 
 def extremes(v: Any) -> list[Node]:
@@ -188,6 +210,7 @@ TEMPLATES: dict[str, Build] = {
     "low_precision": low_precision,
     "attention": attention(False),
     "attention_causal": attention(True, 100, 100),
+    "pairs": pairs,
     "iota": lambda v: [ops.add(ops.iota(40, int64), v.ints(9, 40))],
     "float64_cast": lambda v: [ops.cast(ops.mul(v.normal(40), 1e3), int64),
                                ops.cast(v.normal(9), float64)],

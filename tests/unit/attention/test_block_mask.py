@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
-from rushlight.attention import create
+from rushlight.attention import divide
 from rushlight.attention.masks import causal
 from rushlight.nn.attention.flex_attention import (
     BlockMask,
@@ -77,7 +77,7 @@ def test_write_order(descending, partial, full):
 @pytest.mark.parametrize("limit", [1 << 22, 50])
 @pytest.mark.parametrize(("lengths", "size"), [((5, 7), (4, 4)), ((33, 20), (8, 16))])
 def test_blocks_are_those_of_the_dense_mask(lengths, size, limit, monkeypatch):
-    monkeypatch.setattr(create, "ELEMENTS_AT_ONCE", limit)
+    monkeypatch.setattr(divide, "ELEMENTS_AT_ONCE", limit)
 
     def kept(b, h, i, j):
         return ((i // 3 + h) % 2 == 0) & (i >= j + b) | (j < 4)

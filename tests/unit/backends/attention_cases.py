@@ -1,4 +1,8 @@
-"""Attention as test cases: a graph with one flash_attention, for any target or schedule."""
+"""Attention as test cases: graphs of one kernel, for any target or schedule.
+
+A forward case gives the output, the lse and the largest scores; a gradient case, from the lse and
+the row sums of g * out, the gradients of q, k, v and the sums of the weights over keys and queries.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.jit import compile_text
 from rushlight.backends.llvm.types import LlvmExecutable
-from rushlight.base.dtypes import dtype_of_numpy
+from rushlight.base.dtypes import bool_, dtype_of_numpy
 from rushlight.compiler.pipeline import Graph, compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Caps, KernelCall, Plan
@@ -24,12 +28,17 @@ from rushlight.compiler.tile.ir import Program
 from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.symint import Var
 from rushlight.ir.symint_walk import evaluate
+from rushlight.ops.attention import probabilities
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 from tests.unit.backends.llvm_run import run
+
+TABLES = ("starts_l", "spans_l", "starts_s", "spans_s")
 
 
 @dataclass
 class Case:
-    """q, k, v, mask as arrays. swap: k and v lie with their last two axes swapped in memory."""
+    """q, k, v, mask as arrays; tables as pair_mask takes them. swap: k and v lie with their last
+    two axes swapped in memory. g: of a gradient case, the gradient of the output."""
 
     q: np.ndarray
     k: np.ndarray
@@ -38,59 +47,132 @@ class Case:
     causal: bool = False
     swap: bool = False
     symbolic: tuple[str, ...] = ()
+    g: np.ndarray | None = None
+    tables: tuple[np.ndarray, ...] = ()
     values: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def named(self) -> dict[str, np.ndarray]:
+        """All operands, by name."""
+        found = {"q": self.q, "k": self.k, "v": self.v}
+        if self.mask is not None:
+            found["mask"] = self.mask
+        if self.g is not None:
+            answer = dense(self)
+            delta = (self.g.astype(np.float64) * answer["out"]).sum(-1, keepdims=True)
+            wide = np.float64 if self.q.dtype == np.float64 else np.float32
+            found |= {"g": self.g, "lse": answer["lse"].astype(wide), "delta": delta.astype(wide)}
+        return found | dict(zip(TABLES, self.tables, strict=False))
 
     @property
     def arrays(self) -> list[np.ndarray]:
         """As they lie in memory."""
-        k, v = (np.swapaxes(x, -1, -2) if self.swap else x for x in (self.k, self.v))
-        found = [self.q, k, v] + ([] if self.mask is None else [self.mask])
-        return [np.ascontiguousarray(x) for x in found]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (*self.q.shape[:-1], self.v.shape[-1])
+        return [
+            np.ascontiguousarray(np.swapaxes(x, -1, -2) if self.swap and name in "kv" else x)
+            for name, x in self.named.items()
+        ]
 
 
 def make(
     lead: tuple[int, ...], sizes: tuple[int, int, int, int], mask: str = "", seed: int = 0,
-    dtype: object = np.float32, **options: object,
+    dtype: object = np.float32, grad: bool = False, **options: object,
 ) -> Case:  # fmt: skip
-    """sizes: L, S, E, Ev. mask: "", "causal", "bool", "add" or "keys" (one for all queries)."""
+    """sizes: L, S, E, Ev. mask: "", "causal", "bool", "add", "keys" (one for all queries) or
+    "blocks" (bool, with tables)."""
     rng = np.random.default_rng(seed)
     length, keys, features, width = sizes
-    shapes = ((length, features), (keys, features), (keys, width))
-    q, k, v = (rng.standard_normal((*lead, *shape)).astype(dtype) for shape in shapes)
+    shapes = ((length, features), (keys, features), (keys, width), (length, width))
+    q, k, v, g = (rng.standard_normal((*lead, *shape)).astype(dtype) for shape in shapes)
     q = q * np.asarray(max(1, features) ** -0.5, dtype)
     masks = {
         "bool": lambda: rng.random((length, keys)) > 0.4,
         "add": lambda: rng.standard_normal((*lead, length, keys)).astype(dtype),
         "keys": lambda: rng.random((*lead, 1, keys)) > 0.3,
+        "blocks": lambda: blocks(rng, length, keys),
     }
     given = masks[mask]() if mask in masks else None
-    return Case(q, k, v, given, mask == "causal", **options)  # type: ignore[arg-type]
+    tables = tables_of(given) if mask == "blocks" else ()
+    return Case(q, k, v, given, mask == "causal", g=g if grad else None, tables=tables, **options)  # type: ignore[arg-type]
 
 
-def graph_of(case: Case) -> tuple[list[Node], Node]:
-    """Leaves and the attention; the axes named in case.symbolic ("L", "S", "E", "V") get Vars."""
+def blocks(rng: np.random.Generator, length: int, keys: int) -> np.ndarray:
+    """Whole 128 x 64 blocks absent or full, some with holes."""
+    kept = np.zeros((length, keys), bool)
+    for row in range(0, length, PAIR_ROWS):
+        for column in range(0, keys, PAIR_TILE):
+            here = kept[row : row + PAIR_ROWS, column : column + PAIR_TILE]
+            kind = rng.integers(3)
+            here[...] = kind == 1 if kind < 2 else rng.random(here.shape) > 0.5
+    return kept
+
+
+def tables_of(kept: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The four tables of ops/pairs [tables] for a mask (L, S)."""
+    found: list[np.ndarray] = []
+    for mask in (kept, kept.T):
+        starts, spans = [0], []
+        for row in range(0, mask.shape[0], PAIR_ROWS):
+            for tile in range(0, mask.shape[1], PAIR_TILE):
+                here = mask[row : row + PAIR_ROWS, tile : tile + PAIR_TILE]
+                if here.any():
+                    groups = np.split(here, range(PAIR_GROUP, len(here), PAIR_GROUP))
+                    codes = [int(g.any()) + int(g.all()) for g in groups]
+                    number = tile // PAIR_TILE
+                    spans.append((number, number + 1, sum(x << 2 * i for i, x in enumerate(codes))))
+            starts.append(len(spans))
+        found += [np.array(starts, np.int32), np.array(spans, np.int32).reshape(-1, 3)]
+    return tuple(found)
+
+
+def graph_of(case: Case) -> tuple[list[Node], list[Node]]:
+    """Leaves and results; the axes named in case.symbolic ("L", "S", "E", "V") get Vars."""
     names = {name: Var(name, 0, None, "size") for name in case.symbolic}
-    length, keys, features, width = (names.get(name, 0) for name in "LSEV")
-    case.values = dict(
-        zip("LSEV", (*case.q.shape[-2:][:1], *case.k.shape[-2:], case.v.shape[-1]), strict=True)
-    )
-    last = [(length, features), (keys, features), (keys, width), (length, keys)]
-    operands = [case.q, case.k, case.v] + ([] if case.mask is None else [case.mask])
-    leaves, nodes = [], []
-    for number, (array, pair) in enumerate(zip(operands, last, strict=False)):
-        sizes = [n if n == 1 else s or n for s, n in zip(pair, array.shape[-2:], strict=True)]
-        swap = case.swap and number in (1, 2)
-        shape = (*array.shape[:-2], *(reversed(sizes) if swap else sizes))
-        leaf = buffer_node(None, shape, dtype_of_numpy(array.dtype))
-        order = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
+    sizes = dict(zip("LSEV", (case.q.shape[-2], *case.k.shape[-2:], case.v.shape[-1]), strict=True))
+    case.values = sizes
+    letters = {"q": "LE", "k": "SE", "v": "SV", "mask": "LS", "g": "LV", "lse": "L", "delta": "L1"}
+    leaves, nodes = [], {}
+    for name, array in case.named.items():
+        shape: list = list(array.shape)
+        for at, letter in enumerate(letters.get(name, ""), -len(letters.get(name, ""))):
+            if shape[at] != 1:
+                shape[at] = names.get(letter, shape[at])
+        swap = case.swap and name in "kv"
+        if swap:
+            shape[-2:] = reversed(shape[-2:])
+        leaf = buffer_node(None, tuple(shape), dtype_of_numpy(array.dtype))
         leaves.append(leaf)
-        nodes.append(ops.permute.node(leaf, order) if swap else leaf)
-    mask = nodes[3] if len(nodes) > 3 else None
-    return leaves, ops.flash_attention.node(*nodes[:3], mask, is_causal=case.causal)
+        order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+        nodes[name] = ops.permute.node(leaf, order) if swap else leaf
+    return leaves, results_of(case, nodes)
+
+
+def results_of(case: Case, nodes: dict[str, Node]) -> list[Node]:
+    scores, mask = ops.pair_dot.node(nodes["q"], nodes["k"]), nodes.get("mask")
+    if mask is not None and mask.dtype is not bool_:
+        scores = ops.add(scores, ops.cast(mask, scores.dtype))
+        mask = None
+    if mask is not None or case.causal:
+        tables = [nodes[name] for name in TABLES if name in nodes]
+        scores = ops.pair_mask.node(scores, mask, tables, is_causal=case.causal, fill="minus")
+    dtype = nodes["q"].dtype
+    if case.g is None:
+        lse = ops.flash_lse.node(scores)
+        out = ops.flash_attention.node(scores, nodes["v"], lse)
+        out = out if out.dtype is dtype else ops.cast.node(out, dtype)
+        return [out, lse, ops.flash_top.node(scores)]
+    p = probabilities(scores, nodes["lse"])
+    inner = ops.sub(ops.pair_dot.node(nodes["g"], nodes["v"]), nodes["delta"])
+    weight = ops.mul(p, inner)
+    return [
+        ops.pair_sum.node(weight, nodes["k"], over="s"),
+        ops.pair_sum.node(weight, nodes["q"], over="l"),
+        ops.pair_sum.node(p, nodes["g"], over="l"),
+        ops.pair_sum.node(weight, None, over="s"),
+        ops.pair_sum.node(weight, None, over="l"),
+    ]
+
+
+NAMES = (("out", "lse", "top"), ("d_q", "d_k", "d_v", "by_query", "by_key"))
 
 
 @dataclass
@@ -100,6 +182,7 @@ class Compiled:
     case: Case
     plan: Plan
     arrays: list[np.ndarray]
+    shapes: list[tuple[int, ...]]
 
     @property
     def call(self) -> KernelCall:
@@ -112,26 +195,36 @@ class Compiled:
         return self.call.executable.program
 
     @property
-    def result(self) -> np.ndarray:
-        return self.arrays[-1][:-1].reshape(self.case.shape).copy()
+    def results(self) -> dict[str, np.ndarray]:
+        own = self.arrays[-len(self.shapes) :]
+        names = NAMES[self.case.g is not None]
+        return {
+            name: array[: int(np.prod(shape))].reshape(shape).copy()
+            for name, array, shape in zip(names, own, self.shapes, strict=True)
+        }
 
-    def interpret(self) -> np.ndarray:
+    @property
+    def bits(self) -> bytes:
+        return b"".join(array.tobytes() for array in self.results.values())
+
+    def interpret(self) -> dict[str, np.ndarray]:
         ints = np.array([self.case.values[name] for name in self.case.symbolic], np.int64)
         pointers = [array.ctypes.data for array in self.arrays]
         assert InterpPlan(self.plan, races=True).run(pointers, ints, ()) == 0
-        return self.result
+        return self.results
 
-    def native(self, caps: Caps, schedule: object = None, split: int = 1) -> np.ndarray:
-        """The llvm backend's result; `split`: the launch in that many parts."""
+    def native(self, caps: Caps, schedule: object = None, split: int = 1) -> dict[str, np.ndarray]:
+        """The llvm backend's results; `split`: the launch in that many parts."""
         sizes = {
             var.name: evaluate(value, self.case.values)
             for var, value in zip(self.program.sizes, self.call.ints, strict=True)
         }
-        self.arrays[-1][...] = 7
+        for array in self.arrays[-len(self.shapes) :]:
+            array[...] = 7
         arrays = [self.arrays[number] for number in self.call.buffers]
         executable = compile_program(self.program, caps, schedule)
         assert run(executable, arrays, sizes, split=split) == 0
-        return self.result
+        return self.results
 
 
 def compile_program(program: Program, caps: Caps, schedule: object = None) -> LlvmExecutable:
@@ -146,18 +239,26 @@ def compile_program(program: Program, caps: Caps, schedule: object = None) -> Ll
 
 
 def compiled(case: Case) -> Compiled:
-    leaves, root = graph_of(case)
+    leaves, roots = graph_of(case)
     hints = Hints(case.values)
-    graph = Graph(tuple(leaves), (root,), frozenset(), case.symbolic, hints, lambda node: "")
+    graph = Graph(tuple(leaves), tuple(roots), frozenset(), case.symbolic, hints, lambda node: "")
     caps = interp.BACKEND.find()
     plan = compile_graph(graph, lambda programs: interp.BACKEND.build(programs, caps), verify=True)
+    shapes = [tuple(hints(size) for size in root.shape) for root in roots]
     arrays = [array.copy().ravel() for array in case.arrays]
-    arrays.append(np.zeros(int(np.prod(case.shape)) + 1, case.q.dtype))
-    return Compiled(case, plan, arrays)
+    arrays += [
+        np.zeros(int(np.prod(shape)) + 1, root.dtype.np)
+        for root, shape in zip(roots, shapes, strict=True)
+    ]
+    return Compiled(case, plan, arrays, shapes)
 
 
-def dense(case: Case) -> np.ndarray:
-    """softmax(q @ k^T + mask) @ v in float64."""
+def bits_of(results: dict[str, np.ndarray]) -> bytes:
+    return b"".join(array.tobytes() for array in results.values())
+
+
+def dense(case: Case) -> dict[str, np.ndarray]:
+    """What the case gives, from full scores in float64."""
     q, k, v = (x.astype(np.float64) for x in (case.q, case.k, case.v))
     scores = q @ np.swapaxes(k, -1, -2)
     if case.causal:
@@ -168,4 +269,16 @@ def dense(case: Case) -> np.ndarray:
     top = scores.max(-1, keepdims=True, initial=-np.inf)
     e = np.exp(scores - np.where(np.isfinite(top), top, 0))
     total = e.sum(-1, keepdims=True)
-    return (e / np.where(total == 0, 1, total)) @ v
+    p = e / np.where(total == 0, 1, total)
+    with np.errstate(divide="ignore"):
+        lse = np.where(np.isfinite(top), top, 0) + np.log(total)
+    found = {"out": p @ v, "lse": lse[..., 0], "top": top[..., 0]}
+    if case.g is None:
+        return found
+    g = case.g.astype(np.float64)
+    weight = p * (g @ np.swapaxes(v, -1, -2) - (g * found["out"]).sum(-1, keepdims=True))
+    gradients = {
+        "d_q": weight @ k, "d_k": np.swapaxes(weight, -1, -2) @ q,
+        "d_v": np.swapaxes(p, -1, -2) @ g, "by_query": weight.sum(-1), "by_key": weight.sum(-2),
+    }  # fmt: skip
+    return found | gradients
