@@ -20,7 +20,7 @@ from rushlight.base.config import config
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Plan
+from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels, refuse_early
@@ -312,3 +312,13 @@ class _Rebuild:
         if kind == "offset":
             return next(self._ints)
         return tuple(next(self._ints) for _ in value)
+
+
+def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:
+    """Place of a host call in the recording -> the user's lines that it comes from."""
+    calls = (call for region in program.plan.regions for call in region)
+    return {
+        call.at: " or ".join(lines_of(recording.order[call.at]))
+        for call in calls
+        if isinstance(call, HostCall) and call.at is not None
+    }

@@ -30,7 +30,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import live_refs
+from rushlight.engine.live import Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -127,7 +127,7 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
-def _pending(refs: Sequence[Any]) -> tuple[dict[Node, None], list[Node], list[Node]]:
+def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[Node]]:
     """What cells wait for: to compute, saved for a backward only, lost in a run that failed."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
