@@ -158,12 +158,11 @@ class ProgramCache:
         """The family of a structure, now the latest used; the least used is dropped when full."""
         family = self._families.get(key)
         if family is None:
+            if len(self._families) >= MAX_FAMILIES:
+                by_use = sorted(self._families, key=lambda k: self._families[k].used)
+                for old in by_use[: max(1, MAX_FAMILIES // 8)]:
+                    del self._families[old]
             family = self._families[key] = _Family()
-            if len(self._families) > MAX_FAMILIES:
-                oldest = sorted(self._families, key=lambda k: self._families[k].used)
-                for old in oldest[: MAX_FAMILIES // 8]:
-                    if self._families[old] is not family:
-                        del self._families[old]
         self._clock += 1
         family.used = self._clock
         return family
