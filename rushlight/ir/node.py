@@ -197,7 +197,7 @@ def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
     node.op, node.src, node.attrs = meta.op, src, meta.attrs
     node.shape, node.dtype, node.meta = meta.shape, meta.dtype, meta
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
-    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
+    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)  # type: ignore
     node.pairs = meta.makes_pairs or (meta.keeps_pairs and True in [s.pairs for s in src])
     _INTERNED[key] = _ref(node)
     if len(_INTERNED) > _SWEEP_AT:
