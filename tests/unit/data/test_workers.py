@@ -1,5 +1,6 @@
 """DataLoader with worker processes: order, seeds, errors, dead workers, memory, Ctrl-C."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -110,6 +111,7 @@ def draws_of(workers, seed=1, **options):
 def no_process_left(timeout=10):
     """Wait for the children of this process to go; say if they did."""
     end = time.monotonic() + timeout
+    gc.collect()  # what an earlier test left in a cycle
     while multiprocessing.active_children() and time.monotonic() < end:
         time.sleep(0.05)
     return not multiprocessing.active_children()
