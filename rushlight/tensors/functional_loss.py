@@ -9,6 +9,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
+from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tensor import Tensor
 
 
@@ -79,6 +80,14 @@ def cross_entropy(
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
     _check_target(input, target, ignore_index)
+    if target._dtype.kind == "float":
+        _check_weight("cross_entropy: weight", input, weight)
+        if ignore_index >= 0 and target._shape == input._shape:
+            raise RuntimeError("ignore_index is not supported for floating point target")
+    else:
+        _check_weight("weight", input, weight)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     return apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",
@@ -92,12 +101,29 @@ def _check_target(input: Tensor, target: Tensor, ignore_index: int) -> None:
                     ignored=ignore_index)  # fmt: skip
 
 
+def _check_weight(name: str, input: Tensor, weight: Tensor | None) -> None:
+    """A weight for each class, of the input's dtype."""
+    if weight is None:
+        return
+    classes = input._shape[1 if input.dim() > 1 else 0]
+    if weight._shape != (classes,):
+        raise RuntimeError(
+            f"{name} tensor should be defined either for all {classes} classes or no classes but "
+            f"got weight tensor of shape: {list(weight._shape)}"
+        )
+    if weight._dtype is not input._dtype:
+        raise RuntimeError(
+            f"expected scalar type {NAMES[input._dtype.name]} but found {NAMES[weight._dtype.name]}"
+        )
+
+
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
     _check_target(input, target, ignore_index)
+    _check_weight("weight", input, weight)
     return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
 
 
@@ -149,9 +175,12 @@ def poisson_nll_loss(
 
 
 def _check_variance(input: Tensor, target: Tensor, var: Tensor) -> None:
-    """A variance for each element, for each row, or for each line of the last dimension."""
-    fits = var._shape in (input._shape, input._shape[:-1], (*input._shape[:-1], 1))
-    if not fits and var.dim():
+    """A variance for each element, for each row, or one for all along one dimension."""
+    if not var.dim() or var._shape in (input._shape, input._shape[:-1]):
+        return
+    both = zip(input._shape, var._shape, strict=False)
+    others = [there for here, there in both if here != there]
+    if var.dim() != input.dim() or others != [1]:
         raise ValueError("var is of incorrect size")
 
 

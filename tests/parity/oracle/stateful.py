@@ -1,9 +1,9 @@
 """Modules and optimizers as cases: made, given a state, used, and looked at again.
 
 A module's case: its name, the trees of its two calls, the state that it loads, its mode. What is
-seen: the outputs, the gradients of inputs and parameters, the state afterwards. An optimizer's case:
-its name and options. What is seen: the parameters after STEPS steps on fixed gradients (or a fixed
-problem, for one that wants a closure), and the keys of its state.
+seen: the outputs, the gradients of inputs and parameters, the state afterwards. An optimizer's
+case: its name and options. What is seen: the parameters after STEPS steps on fixed gradients (or a
+fixed problem, for one that wants a closure), and the keys of its state.
 """
 
 from __future__ import annotations
