@@ -66,8 +66,13 @@ class DType:
         if self.kind == "complex":
             return self
         if found is None:
-            raise RuntimeError(f"Unknown Complex ScalarType for {_scalar_name(self.name)}")
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return _BY_NAME[found]
+
+    @property
+    def scalar_name(self) -> str:
+        """What PyTorch's error texts call it."""
+        return _SCALAR_NAMES.get(self.name, self.name.capitalize())
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -81,10 +86,12 @@ _PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64
 _COMPLEX = {"bfloat16": "complex64"} | {part: name for name, part in _PARTS.items()}
 
 
-def _scalar_name(name: str) -> str:
-    """PyTorch's name of a scalar type: int64 is Long."""
-    known = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}
-    return known.get(name, name.capitalize())
+_SCALAR_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
 
 
 def _declare(name: str, kind: str, np_type: object, priority: int, compute: str = "") -> DType:

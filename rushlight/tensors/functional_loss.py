@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import ops
+from rushlight.ops.class_target import class_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.indexing import check_index
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tensor import Tensor
 
 
@@ -79,42 +79,23 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
-    _check_target(input, target, ignore_index)
-    if target._dtype.kind == "float":
-        _check_weight("cross_entropy: weight", input, weight)
-        if ignore_index >= 0 and target._shape == input._shape:
-            raise RuntimeError("ignore_index is not supported for floating point target")
-    else:
-        _check_weight("weight", input, weight)
+    if target._dtype.kind == "float" and ignore_index >= 0 and target._shape == input._shape:
+        raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
-    return apply(
+    loss = apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",
     )  # fmt: skip
+    _check_range(input, target, ignore_index)
+    return loss
 
 
-def _check_target(input: Tensor, target: Tensor, ignore_index: int) -> None:
-    if target._dtype.kind != "float" and input.dim():
-        classes = input._shape[1 if input.dim() > 1 else 0]
+def _check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
+    if target._dtype.kind != "float":
+        classes = input._shape[class_dim(input.dim())]
         check_index(target, classes, "Target {bad} is out of bounds.", IndexError,
                     ignored=ignore_index)  # fmt: skip
-
-
-def _check_weight(name: str, input: Tensor, weight: Tensor | None) -> None:
-    """A weight for each class, of the input's dtype."""
-    if weight is None:
-        return
-    classes = input._shape[1 if input.dim() > 1 else 0]
-    if weight._shape != (classes,):
-        raise RuntimeError(
-            f"{name} tensor should be defined either for all {classes} classes or no classes but "
-            f"got weight tensor of shape: {list(weight._shape)}"
-        )
-    if weight._dtype is not input._dtype:
-        raise RuntimeError(
-            f"expected scalar type {NAMES[input._dtype.name]} but found {NAMES[weight._dtype.name]}"
-        )
 
 
 def nll_loss(
@@ -122,9 +103,9 @@ def nll_loss(
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
-    _check_target(input, target, ignore_index)
-    _check_weight("weight", input, weight)
-    return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
+    loss = apply(ops.nll_loss, (input, target, weight, ignore_index, how))
+    _check_range(input, target, ignore_index)
+    return loss
 
 
 def binary_cross_entropy(
