@@ -10,7 +10,6 @@ from rushlight.nn import functional as F
 from rushlight.nn.modules.container import ModuleList, Sequential
 from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
-from rushlight.ops.class_target import MULTI_TARGET
 
 Tensor = torch.Tensor
 
@@ -170,4 +169,4 @@ def check_target(input: Tensor, target: Tensor) -> None:
                 f"{input.size()}"
             )
     else:
-        raise RuntimeError(MULTI_TARGET)
+        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
