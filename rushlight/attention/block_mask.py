@@ -21,6 +21,7 @@ import rushlight as torch
 from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq_write_orders
 from rushlight.attention.block_picture import picture
 from rushlight.attention.divide import Division
+from rushlight.attention.heat import shrunk
 from rushlight.attention.runs import Rects, Runs, regridded, runs_of
 from rushlight.attention.spans import CELL, cells_of_rows, spans_of
 
@@ -248,6 +249,14 @@ class BlockMask:
                 break
             texts.append(f"{index}\n{picture(present[index], grid_size)}")
         return "\n".join(texts)
+
+    def density(self, cells: int = 512, index: tuple[int, int] = (0, 0)) -> np.ndarray:
+        """A heat map of one (batch, head): the share of each cell that is computed, at most
+        `cells` each way; a partial block counts half. `heat.png_of` makes a picture of it."""
+        runs = self.runs()
+        row = (index[0] * runs.shape[1] + index[1]) * runs.shape[2]
+        band = runs.band(0, runs.shape[3], row, row + runs.shape[2])
+        return shrunk(band / 2, cells)
 
     def to(self, device: Any) -> BlockMask:
         """The same mask with its tensors on `device`."""

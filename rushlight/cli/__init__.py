@@ -4,6 +4,7 @@
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
+    rushlight mask NAME [--png FILE]
 
 To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
 int`, and add it to `COMMANDS`.
@@ -12,9 +13,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import conformance, demo, doctor, explain
+from . import conformance, demo, doctor, explain, mask
 
-COMMANDS = (conformance, demo, doctor, explain)
+COMMANDS = (conformance, demo, doctor, explain, mask)
 
 
 def build_parser() -> argparse.ArgumentParser:
