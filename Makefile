@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 ARGS   ?=
-DTYPES ?= float32
+DTYPES ?= float32,float64,bfloat16,int64,bool
 
 bin    := $(VENV)/bin
 python := $(bin)/python
@@ -38,8 +38,7 @@ format: $(VENV)/.with-dev  ## rewrite the files in the project's format
 parity: $(VENV)/.with-parity $(VENV)/.with-test  ## compare with PyTorch 2.13.0 (a large download)
 	$(python) -m pytest tests/parity $(ARGS)
 
-oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--update", "--only REGEX")
-	$(python) -m pip install --quiet --disable-pip-version-check expecttest
+oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--update", "--list", "--only REGEX")
 	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
 	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
 

@@ -14,18 +14,19 @@ import importlib
 from typing import Any
 
 from rushlight import autograd
-from rushlight.base.errors import MissingNameError
+from rushlight.names import getattr_of as _getattr_of
+from rushlight.names.version import VERSION as __version__
+from rushlight.ops.user_spaces import SPACES as _SPACES
 from rushlight.tensors.namespace import TABLE as _TABLE
-
-__version__ = "0.1.0"
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
-    "accelerator jit testing version special masked signal functional".split()
+    "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
+    "library overrides hub futures multiprocessing types storage distributed func fx onnx "
+    "distributions".split()
 )
-_INNER = frozenset({"backends", "compiler", "serialization", "replayed_settings"})
-_NOT_YET = frozenset(
-    "distributed export profiler func fft distributions kernel sparse onnx".split()
+_INNER = frozenset(
+    {"_C", "_dynamo", "_inductor", "backends", "compiler", "serialization", "replayed_settings"}
 )
 _DEFERRED = {
     "autocast": "rushlight.amp",
@@ -33,6 +34,7 @@ _DEFERRED = {
     "replayed_settings": "rushlight.tensors.tracked",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
+    "install_as_torch": "rushlight.names.install",
     "typename": "rushlight.utils",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
@@ -41,9 +43,17 @@ _DEFERRED = {
     "set_num_interop_threads": "rushlight.tensors.threads",
 }
 
+_find_other = _getattr_of(__name__)
 # The packages of the machinery can be reached too, but are not names to star-import.
 _NAMES = {"autograd", *_TABLE, *_DEFERRED, *_SUBPACKAGES} - _INNER
 __all__ = sorted(name for name in _NAMES if not name.startswith("_"))
+
+
+def _find_space(name: str) -> Any:
+    return importlib.import_module("rushlight.library.spaces").find_space(name)
+
+
+_SPACES.find = _find_space
 
 
 def __getattr__(name: str) -> Any:
@@ -53,10 +63,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"rushlight.{name}")
-    elif name in _NOT_YET:
-        raise MissingNameError(f"rushlight.{name} is not there yet")
     else:
-        raise AttributeError(f"module 'rushlight' has no attribute '{name}'")
+        return _find_other(name)
     globals()[name] = value
     return value
 

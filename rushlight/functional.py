@@ -1,6 +1,9 @@
 """torch.functional: names that PyTorch keeps here too."""
 
+from rushlight import names as _names
 from rushlight.tensors.families import FUNCTIONS as _FUNCTIONS
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes",

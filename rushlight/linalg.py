@@ -1,10 +1,13 @@
 """torch.linalg: products, norms, and factorizations by the host's LAPACK."""
 
+from rushlight import names as _names
 from rushlight.tensors.functions_matrix import LINALG as _LINALG
 
+__getattr__ = _names.getattr_of(__name__)
+
 __all__ = [
-    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh",
-    "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
+    "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
+    "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
     "LinAlgError", "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul",
     "matrix_exp", "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv",
     "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
@@ -18,7 +21,9 @@ cond = _LINALG["cond"]
 cross = _LINALG["cross"]
 det = _LINALG["det"]
 diagonal = _LINALG["diagonal"]
+eig = _LINALG["eig"]
 eigh = _LINALG["eigh"]
+eigvals = _LINALG["eigvals"]
 eigvalsh = _LINALG["eigvalsh"]
 householder_product = _LINALG["householder_product"]
 inv = _LINALG["inv"]

@@ -1,5 +1,6 @@
 """torch.masked: reductions and normalizations under a mask."""
 
+from rushlight import names as _names
 from rushlight.tensors.functions_masked import (
     amax,
     amin,
@@ -21,6 +22,8 @@ from rushlight.tensors.functions_masked import (
     sum,
     var,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rushlight import names as _names
 from rushlight.tensors.generator import (
     default_generator,
     get_rng_state,
@@ -14,6 +15,8 @@ from rushlight.tensors.generator import (
     seed,
     set_rng_state,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed",

@@ -1,7 +1,10 @@
 """torch.special: functions of one or two numbers, element by element."""
 
+from rushlight import names as _names
 from rushlight.tensors.functions_special import SPECIAL as _SPECIAL
 from rushlight.tensors.namespace import TABLE as _TABLE
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "chebyshev_polynomial_t",

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+from rushlight import names as _names
+from rushlight.names.version import OWN, VERSION
 
-__version__ = "0.1.0"
+__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "rushlight", "xpu"]
+__getattr__ = _names.getattr_of(__name__)
+
+__version__ = str(VERSION)
+rushlight = OWN
 git_version = None
 debug = False
 cuda: str | None = None

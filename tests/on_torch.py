@@ -2,8 +2,8 @@
 
     python -m pytest -p tests.on_torch tests/unit/nn tests/parity
 
-`nn`, `optim`, `utils` and `serialization` use only the public API. So here a stand-in module named
-`rushlight` answers for these four with this checkout's folders and for every other name with
+`nn`, `optim` and `utils` use only the public API. So here a stand-in module named
+`rushlight` answers for these three with this checkout's folders and for every other name with
 PyTorch. The same tests run on Rushlight itself when the plugin is left out.
 """
 
@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-OWN_PACKAGES = ("nn", "optim", "utils", "serialization")
+OWN_PACKAGES = ("nn", "optim", "utils")
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent / "rushlight"
 SWITCH = "RUSHLIGHT_ON_TORCH"  # tells child processes of a test to install the stand-in too
 
@@ -29,8 +29,6 @@ class StandIn(types.ModuleType):
 
         if name in OWN_PACKAGES:
             return importlib.import_module(f"rushlight.{name}")
-        if name in ("save", "load"):
-            return getattr(importlib.import_module("rushlight.serialization"), name)
         return getattr(torch, name)
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NAMES = ROOT / "rushlight" / "ops" / "_generated_names.py"
 
 # Names that Python uses get an underscore.
-RESERVED = frozenset("abs all any max min pow range round slice sum".split())
+RESERVED = frozenset("abs all any complex max min pow range round slice sum".split())
 
 HEAD = '''"""Every op by name. Written by tools/make_ops_stub.py from the records; do not edit."""
 

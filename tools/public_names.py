@@ -23,8 +23,16 @@ if str(ROOT) not in sys.path:
 
 # Modules that users import, with the name that PyTorch's users know them by.
 MODULES = (
-    "rushlight", "rushlight.accelerator", "rushlight.attention", "rushlight.autograd",
-    "rushlight.compiler", "rushlight.cuda", "rushlight.functional", "rushlight.jit",
+    "rushlight", "rushlight._C", "rushlight._dynamo", "rushlight._dynamo.config",
+    "rushlight._inductor", "rushlight._inductor.config", "rushlight.cpu", "rushlight.distributed",
+    "rushlight.distributions", "rushlight.distributions.constraints",
+    "rushlight.distributions.transforms", "rushlight.distributions.utils", "rushlight.func",
+    "rushlight.futures", "rushlight.fx", "rushlight.hub", "rushlight.library", "rushlight.mps",
+    "rushlight.mtia", "rushlight.multiprocessing", "rushlight.onnx", "rushlight.overrides",
+    "rushlight.storage", "rushlight.types", "rushlight.utils._pytree", "rushlight.xpu",
+    "rushlight.accelerator", "rushlight.attention", "rushlight.autograd",
+    "rushlight.compiler", "rushlight.cuda", "rushlight.fft", "rushlight.functional",
+    "rushlight.jit",
     "rushlight.linalg", "rushlight.losses", "rushlight.masked",
     "rushlight.nn.attention.flex_attention", "rushlight.nn", "rushlight.nn.functional",
     "rushlight.nn.modules.utils", "rushlight.nn.init", "rushlight.nn.utils",

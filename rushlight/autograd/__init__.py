@@ -1,5 +1,6 @@
 """torch.autograd: gradients of recorded calls. See README.md for how the pieces fit."""
 
+from rushlight import names as _names
 from rushlight.autograd import function, graph
 from rushlight.autograd.api import backward, grad
 from rushlight.autograd.function import Function, FunctionCtx
@@ -13,6 +14,8 @@ from rushlight.autograd.mode import (
     set_detect_anomaly,
     set_grad_enabled,
 )
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad", "function", "grad",

@@ -28,6 +28,10 @@ def _seed(output: Any, grad: Any, position: int) -> Any:
         return None
     if output.numel() != 1:
         raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    if output.dtype.is_complex:
+        raise RuntimeError(
+            f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
+        )
     one = const_node(1, output.dtype)
     shape = tuple(output.shape)
     return TENSORS.make(ops.expand.node(one, shape) if shape else one)

@@ -7,10 +7,13 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight import names as _names
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE, no_grad, set_grad_enabled
 from rushlight.autograd.node import SECOND_TIME, ErrorFn, GradFn, Saved
 from rushlight.autograd.protocol import TENSORS
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 class FunctionCtx:
@@ -202,7 +205,7 @@ def _record(cls: type, ctx: FunctionCtx, args: tuple, edges: list, output: Any) 
     fixed = {id(t) for t in ctx._non_differentiable}
     results = []
     for number, tensor in enumerate(outputs):
-        if not TENSORS.is_tensor(tensor) or id(tensor) in fixed or not tensor.is_floating_point():
+        if not TENSORS.is_tensor(tensor) or id(tensor) in fixed or not tensor.dtype.is_inexact:
             results.append(tensor)
             continue
         if id(tensor) in inputs and id(tensor) not in dirty:

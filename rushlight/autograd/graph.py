@@ -14,12 +14,21 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from rushlight import names as _names
 from rushlight import ops
-from rushlight.autograd.mode import saved_tensors_hooks  # noqa: F401  (torch.autograd.graph)
-from rushlight.base.dtypes import DType, float32
+from rushlight.autograd.graph_hooks import (  # noqa: F401  (this module is torch.autograd.graph)
+    disable_saved_tensors_hooks,
+    increment_version,
+    register_multi_grad_hook,
+    save_on_cpu,
+)
+from rushlight.autograd.mode import saved_tensors_hooks  # noqa: F401
+from rushlight.base.dtypes import DType
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Call, NotDifferentiable, OpDef
 from rushlight.ops.meta import Meta
+
+__getattr__ = _names.getattr_of(__name__)
 
 Like = tuple[tuple, DType]  # what is known of a value without holding it
 
@@ -75,7 +84,7 @@ def reverse(
     active = {id(node) for node, need in zip(inputs, needs, strict=True) if need}
     order = topological(list(outputs), lambda node: id(node) in stops)
     for node in order:
-        if node.dtype.is_floating_point and any(id(s) in active for s in node.src):
+        if node.dtype.is_inexact and any(id(s) in active for s in node.src):
             if id(node) not in stops:
                 active.add(id(node))
     grads: dict[int, Node] = {}
@@ -105,11 +114,11 @@ def operand_grads(
     rule = record.grad
     if rule is FROM_DECOMPOSITION:
         forward = composite_graph(record, attrs, [(n.shape, n.dtype) for n in src])
-        needed = tuple(bool(need) and n.dtype.is_floating_point
+        needed = tuple(bool(need) and n.dtype.is_inexact
                        for n, need in zip(src, needs, strict=True))  # fmt: skip
         return forward.vjp(needed).instantiate([*src, g])[: len(src)]
     if isinstance(rule, NotDifferentiable):
-        if not out.dtype.is_floating_point:
+        if not out.dtype.is_inexact:
             return [None] * len(src)
         raise RuntimeError(f"derivative for {record.name} is not implemented: {rule.reason}")
     call = record.call_of(SimpleNamespace(src=tuple(src), attrs=attrs))  # type: ignore[arg-type]
@@ -165,7 +174,8 @@ def _flat(record: OpDef, call: Call, grads: Any) -> list[Node | None]:
 
 
 def fit(grad: Node, shape: tuple, dtype: DType) -> Node:
-    """Sum a broadcast gradient to the operand's shape and give it the operand's dtype."""
+    """Sum a broadcast gradient to the operand's shape and give it the operand's dtype (of a complex
+    gradient, a real operand gets the real part)."""
     if grad.shape != shape:
         lead = grad.ndim - len(shape)
         if lead >= 0:
@@ -210,4 +220,5 @@ def decompose(record: OpDef, attrs: tuple, src: Sequence[Node]) -> Node:
 
 
 def _widen(node: Node) -> Node:
-    return ops.cast.node(node, float32) if node.dtype.compute is not node.dtype else node
+    wide = node.dtype.compute
+    return ops.cast.node(node, wide) if wide is not node.dtype else node

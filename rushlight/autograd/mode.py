@@ -16,6 +16,7 @@ class _State(threading.local):
     grad = True  # record history
     inference = False  # new tensors are inference tensors
     pack_hooks: tuple = ()  # stack of (pack, unpack) pairs of saved_tensors_hooks
+    no_pack_hooks: str | None = None  # the text of the error that such a pair raises now
     anomaly = False
     create_graph = False  # the backward that is running records history itself
 
@@ -176,6 +177,8 @@ class saved_tensors_hooks:
         self.pair = (pack_hook, unpack_hook)
 
     def __enter__(self) -> None:
+        if STATE.no_pack_hooks is not None:
+            raise RuntimeError(STATE.no_pack_hooks)
         STATE.pack_hooks = (*STATE.pack_hooks, self.pair)
 
     def __exit__(self, *error: object) -> None:

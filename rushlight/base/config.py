@@ -80,6 +80,11 @@ def _default_cache_dir(environ: Mapping[str, str]) -> str:
     return str(Path(base) / "rushlight")
 
 
+def _default_torch_home(environ: Mapping[str, str]) -> str:
+    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return str(Path(base) / "torch")
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of the table. A callable default is computed from the environment."""
@@ -136,10 +141,18 @@ SETTINGS: tuple[Setting, ...] = (
             "Size in MiB above which the programs not used for longest are deleted from the disk."),
     Setting("c_compiler", "RUSHLIGHT_CC", TEXT, "",
             "C compiler of the backend 'c'; empty: cc, gcc, clang or ziglang, the first found."),
+    Setting("opencl_device", "RUSHLIGHT_OPENCL_DEVICE", TEXT, "",
+            "Part of the name of the OpenCL device to use; empty: a GPU if there is one."),
+    Setting("opencl_options", "RUSHLIGHT_OPENCL_OPTIONS", TEXT, "",
+            "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
+    Setting("metal_emulation", "RUSHLIGHT_METAL_EMULATION", SWITCH, False,
+            "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
+    Setting("torch_home", "TORCH_HOME", FOLDER, _default_torch_home,
+            "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
             "Recorded operations that may wait before a flush is forced."),
     Setting("spin_us", "RUSHLIGHT_SPIN_US", _whole_number(0, 1_000_000), 100,
@@ -176,8 +189,12 @@ class Config:
     cache: bool
     cache_limit_mb: int
     c_compiler: str
+    opencl_device: str
+    opencl_options: str
+    metal_emulation: bool
     num_threads: int
     cpu_features: str
+    torch_home: str
     max_pending: int
     spin_us: int
 

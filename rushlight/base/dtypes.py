@@ -26,7 +26,8 @@ class DType:
     itemsize: int
     np: np.dtype
     priority: int
-    # The dtype arithmetic happens in: float32 for bfloat16 and float16, itself otherwise.
+    # The dtype arithmetic happens in: float32 for bfloat16 and float16 (complex64 for complex32),
+    # itself otherwise.
     compute_name: str = ""
 
     @property
@@ -42,6 +43,11 @@ class DType:
         return self.kind == "complex"
 
     @property
+    def is_inexact(self) -> bool:
+        """True for floating point and complex dtypes: those that have gradients."""
+        return self.kind in ("float", "complex")
+
+    @property
     def is_signed(self) -> bool:
         return self.kind in ("int", "float", "complex")
 
@@ -49,6 +55,19 @@ class DType:
     def is_integral(self) -> bool:
         """True for integers and bool."""
         return self.kind in ("bool", "uint", "int")
+
+    def to_real(self) -> DType:
+        """The dtype of the parts of a complex one; a real dtype itself (torch.dtype.to_real)."""
+        return _BY_NAME[_PARTS[self.name]] if self.kind == "complex" else self
+
+    def to_complex(self) -> DType:
+        """The complex dtype whose parts hold this one (torch.dtype.to_complex)."""
+        found = _COMPLEX.get(self.name)
+        if self.kind == "complex":
+            return self
+        if found is None:
+            raise RuntimeError(f"Unknown Complex ScalarType for {_scalar_name(self.name)}")
+        return _BY_NAME[found]
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -58,6 +77,14 @@ class DType:
 
 
 _BY_NAME: dict[str, DType] = {}
+_PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+_COMPLEX = {"bfloat16": "complex64"} | {part: name for name, part in _PARTS.items()}
+
+
+def _scalar_name(name: str) -> str:
+    """PyTorch's name of a scalar type: int64 is Long."""
+    known = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}
+    return known.get(name, name.capitalize())
 
 
 def _declare(name: str, kind: str, np_type: object, priority: int, compute: str = "") -> DType:
@@ -80,6 +107,11 @@ float16 = _declare("float16", "float", np.float16, 5, "float32")
 bfloat16 = _declare("bfloat16", "float", ml_dtypes.bfloat16, 5, "float32")
 float32 = _declare("float32", "float", np.float32, 6)
 float64 = _declare("float64", "float", np.float64, 7)
+# numpy has no complex of two halves: such memory is shown as pairs.
+HALVES = [("real", np.float16), ("imag", np.float16)]
+complex32 = _declare("complex32", "complex", HALVES, 8, "complex64")
+complex64 = _declare("complex64", "complex", np.complex64, 9)
+complex128 = _declare("complex128", "complex", np.complex128, 10)
 
 # All that have arithmetic of their own; those of one byte are kept and converted, no more.
 ALL_DTYPES = tuple(_BY_NAME.values())
@@ -91,6 +123,22 @@ float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4
 BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in ALL_DTYPES)
 
 _BY_NP = {d.np: d for d in _BY_NAME.values()}
+
+
+def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
+    """`astype` that also knows pairs of halves; complex to real keeps the real part."""
+    if array.dtype == complex32.np:
+        wide = np.empty(array.shape, np.complex64)
+        wide.real, wide.imag = array["real"], array["imag"]
+        array = wide
+    if array.dtype.kind == "c" and dtype.kind != "complex":
+        array = (array != 0) if dtype is bool_ else array.real
+    if dtype is not complex32:
+        return array.astype(dtype.np, copy=False)
+    pairs = np.empty(array.shape, dtype.np)
+    with np.errstate(all="ignore"):
+        pairs["real"], pairs["imag"] = array.real, array.imag
+    return pairs
 
 
 def find_dtype(name: str) -> DType:
@@ -105,8 +153,8 @@ def dtype_of_numpy(np_dtype: object) -> DType:
     if found is None:
         raise TypeError(
             f"can't convert np.ndarray of type {given}. The only supported types are: "
-            "float64, float32, float16, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
-            "and bool."
+            "float64, float32, float16, complex64, complex128, int64, int32, int16, int8, uint64, "
+            "uint32, uint16, uint8, and bool."
         )
     return found
 
@@ -124,6 +172,9 @@ def promote_types(a: DType, b: DType) -> DType:
         return b
     if b.kind == "bool":
         return a
+    if a.is_complex or b.is_complex:
+        parts = [d.to_real() for d in (a, b) if d.is_inexact]
+        return promote_types(parts[0], parts[-1]).to_complex()
     if a.is_floating_point or b.is_floating_point:
         if not (a.is_floating_point and b.is_floating_point):
             return a if a.is_floating_point else b

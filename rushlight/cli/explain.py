@@ -5,10 +5,11 @@ The engine is imported by name when the command runs: the other commands do with
 
 import argparse
 import importlib
-import runpy
 import sys
 from pathlib import Path
 from typing import Any
+
+from . import script
 
 NAME = "explain"
 HELP = "run a script and show what one of its lines became: ops, kernels, why, source, times"
@@ -31,18 +32,8 @@ def split_place(place: str) -> tuple[str, str]:
 
 def run_script(path: str, args: list[str]) -> tuple[Any, int]:
     """Run a script as its own main program; what was seen and its exit status."""
-    explained = importlib.import_module("rushlight.engine.explain").explained
-    before, status = (sys.argv, sys.path[:]), 0
-    sys.argv = [path, *args]
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        with explained() as seen:
-            try:
-                runpy.run_path(path, run_name="__main__")
-            except SystemExit as stop:
-                status = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    finally:
-        sys.argv, sys.path[:] = before
+    with importlib.import_module("rushlight.engine.explain").explained() as seen:
+        status = script.run_script(path, args)
     return seen, status
 
 

@@ -17,6 +17,7 @@ from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
 from rushlight.compiler.graph.check_first import check_first
+from rushlight.compiler.graph.complex_to_real import complex_to_real, is_complex_graph
 from rushlight.compiler.graph.decompose import decompose
 from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
@@ -49,6 +50,18 @@ def compile_graph(
 def _decompose(state: Compilation) -> Compilation:
     came_from: dict[Node, Node] = {}
     return replace(state, roots=decompose(state.roots, came_from, state.trace), came_from=came_from)
+
+
+def _complex_to_real(state: Compilation) -> Compilation:
+    if not is_complex_graph(state.roots):
+        return state
+    came_from: dict[Node, Node] = {}
+    graph = state.graph
+    roots, moved = complex_to_real(state.roots, graph.inputs, came_from, state.trace)
+    traced = {new: state.recorded(old) for new, old in came_from.items()}
+    inputs = tuple(moved[leaf] for leaf in graph.inputs)
+    graph = replace(graph, inputs=inputs, donated=frozenset(moved[n] for n in graph.donated))
+    return replace(state, graph=graph, roots=roots, came_from=traced | state.came_from)
 
 
 def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Compilation]:
@@ -147,6 +160,12 @@ def _verify_graph(state: Compilation) -> None:
     verify_graph(state.roots, state.graph.hints)
 
 
+def _verify_real(state: Compilation) -> None:
+    _verify_graph(state)
+    if is_complex_graph(state.roots):
+        raise ValueError("a complex node is left")
+
+
 def _verify_kernels(state: Compilation) -> None:
     _verify_programs(state.kernels, expanded=False)
 
@@ -164,6 +183,9 @@ def _verify_programs(steps: Sequence[Step], expanded: bool) -> None:
 PASSES: tuple[Pass[Compilation], ...] = (
     # composite nodes -> primitive nodes (simplify removes idle movement on the way)
     Pass("decompose", _decompose, "graph", ensures={"primitive"}, verify=_verify_graph),
+    # complex nodes -> pairs of real nodes over interleaved memory
+    Pass("complex_to_real", _complex_to_real, "graph",
+         requires={"primitive"}, ensures={"real"}, verify=_verify_real),
     # a product that is read transposed is computed transposed
     Pass("transpose_dots", _rewriting(transpose_dots), "graph", verify=_verify_graph),
     # a reduction of a few elements is written out
@@ -174,7 +196,7 @@ PASSES: tuple[Pass[Compilation], ...] = (
     Pass("check_first", _check_first, "graph", requires={"own_roots"}, verify=_verify_graph),
     # which values are kept, which are computed again where they are used
     Pass("choose_points", _choose_points, "points",
-         requires={"primitive", "own_roots"}, ensures={"points"}),
+         requires={"primitive", "real", "own_roots"}, ensures={"points"}),
     # which points share a kernel
     Pass("group_points", _group_points, "groups", requires={"points"}, ensures={"groups"}),
     # group -> tile program

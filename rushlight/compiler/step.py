@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.tile.kernel import Kernel
 from rushlight.compiler.tile.transform import grid_roots
 from rushlight.ir import scalar
+from rushlight.ir.interpret import arguments
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 
@@ -33,10 +35,11 @@ def host_function(record: OpDef, attrs: tuple) -> Callable[..., None]:
     """fn(inputs, outputs) over arrays, from the record's meaning."""
     reference = record.reference
     assert reference is not None
-    named = dict(zip(record.attr_index, attrs, strict=False))
 
     def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        outputs[0][...] = reference(*arrays, **named)
+        call = SimpleNamespace(src=tuple(arrays), attrs=attrs)
+        positional, named = arguments(record, call, lambda array: array)
+        outputs[0][...] = reference(*positional, **named)
 
     return run
 

@@ -13,13 +13,15 @@ weight too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.compiler.step import Step, may_fail
-from rushlight.compiler.tile.inplace import reads_for
+from rushlight.compiler.tile.inplace import distances_of
 from rushlight.compiler.tile.kernel import Kernel
 from rushlight.ir.node import Node
+
+FAR = 1 << 30  # the result is not made from the input; its memory fits all the same
 
 
 @dataclass
@@ -47,34 +49,34 @@ class TakeOver:
         for step, kernel in enumerate(self.steps):
             for result, source in kernel.inplace if isinstance(kernel, Kernel) else ():
                 self._take(step, self.number[result], self.number[source])
-        failing = [self.levels[i] for i, step in enumerate(self.steps) if may_fail(step)]
-        self.first_level = max(failing, default=-1) + 1
-        for step, kernel in enumerate(self.steps):
-            if isinstance(kernel, Kernel) and not kernel.inplace:
-                self._choose(step, kernel)
+        failing = {i for i, step in enumerate(self.steps) if may_fail(step)}
+        self.first_level = max((self.levels[i] for i in failing), default=-1) + 1
+        safe = [(i, step) for i, step in enumerate(self.steps) if i not in failing]
+        pairs = [pair for i, step in safe for pair in self._pairs(i, step)]
+        for _, step, result, source in sorted(pairs, key=lambda pair: pair[0]):
+            if result not in self.taken and self._is_free(step, source):
+                self._take(step, result, source)
         return self.taken
 
     def _take(self, step: int, result: int, source: int) -> None:
         self.taken[result] = source
         self.taker[source] = step
 
-    def _choose(self, step: int, kernel: Kernel) -> None:
-        """Results that are made from few inputs choose first: a moment is made from its old value,
-        a weight from its old value and from moments."""
-        choices = []
-        for result in kernel.nodes:
-            if result is not None and self.number[result] in self.results:
-                sources = [
-                    s for s in kernel.nodes if s in self.donated and _fits(kernel, s, result)
-                ]
-                made_from = reads_for(kernel.program, kernel.buffer_of(result))
-                near = [s for s in sources if kernel.buffer_of(s) in made_from]
-                choices.append((len(near), result, near + [s for s in sources if s not in near]))
-        for _, result, sources in sorted(choices, key=lambda choice: choice[0]):
-            for source in sources:
-                if self._is_free(step, self.number[source]):
-                    self._take(step, self.number[result], self.number[source])
-                    break
+    def _pairs(self, number: int, step: Step) -> Iterator[tuple[int, int, int, int]]:
+        """(distance, step, result, input) of what fits. The distance is that of the input from the
+        result in the expression of the result: a new weight is made from the old one by the last
+        few operations, and from anything else by more. So each takes its own, and stays in place.
+        """
+        if not isinstance(step, Kernel) or step.inplace:
+            return
+        for result in step.nodes:
+            if result is None or self.number[result] not in self.results:
+                continue
+            distances = distances_of(step.program, step.buffer_of(result))
+            for source in step.nodes:
+                if source in self.donated and _fits(step, source, result):
+                    distance = distances.get(step.buffer_of(source), FAR)
+                    yield distance, number, self.number[result], self.number[source]
 
     def _is_free(self, step: int, source: int) -> bool:
         """May the step overwrite the input, now or after waiting?"""

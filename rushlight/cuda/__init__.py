@@ -1,17 +1,39 @@
-"""torch.cuda as PyTorch has it in a build without CUDA.
+"""torch.cuda as PyTorch has it in a build without CUDA (see names/absent.py).
 
-Questions are answered (no, none, 0), what only asks for order or seeds does nothing, and what needs
-a device raises the error that PyTorch raises. GPUs are reached through Rushlight's own backends.
+GPUs are reached through Rushlight's own backends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
-from rushlight.cuda import amp
+from rushlight.names.absent import Absent
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
+_ABSENT = Absent(
+    __name__, AssertionError(NO_CUDA),
+    zero="""memory_allocated max_memory_allocated memory_reserved max_memory_reserved memory_cached
+    max_memory_cached device_count""",
+    nothing="""empty_cache manual_seed manual_seed_all seed seed_all reset_peak_memory_stats
+    reset_max_memory_allocated reset_max_memory_cached reset_accumulated_memory_stats
+    set_rng_state_all ipc_collect""",
+    no="""is_available is_initialized is_bf16_supported is_tf32_supported
+    is_current_stream_capturing""",
+    empty="get_rng_state_all get_arch_list",
+    need="""current_device set_device synchronize get_device_name get_device_capability
+    get_device_properties mem_get_info current_stream default_stream set_stream get_rng_state
+    set_rng_state memory_summary memory_snapshot init initial_seed cudart current_blas_handle
+    make_graphed_callables utilization can_device_access_peer get_sync_debug_mode
+    set_sync_debug_mode get_per_process_memory_fraction set_per_process_memory_fraction
+    graph_pool_handle caching_allocator_alloc caching_allocator_delete get_stream_from_external
+    temperature power_draw clock_rate list_gpu_processes""",
+    classes="Stream ExternalStream Event CUDAGraph graph StreamContext MemPool",
+)  # fmt: skip
+__getattr__ = _ABSENT.getattr_for()
+
+default_generators: tuple[Any, ...] = ()
+has_half, has_magma = True, False
 
 
 class device:  # noqa: N801
@@ -28,80 +50,29 @@ class device:  # noqa: N801
         return None
 
 
-def _answer(name: str, value: Any = None) -> Callable:
-    """A function of that name that gives `value` whatever it is asked."""
+class device_of(device):  # noqa: N801
+    """The context of a tensor's device; nothing to switch to for a CPU tensor."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return value
-
-    call.__name__ = call.__qualname__ = name
-    return call
+    def __init__(self, obj: Any) -> None:
+        super().__init__(None)
 
 
-def _refusal(name: str) -> Callable:
-    """A function of that name that needs a device."""
-
-    def call(*args: Any, **kwargs: Any) -> NoReturn:
+def stream(stream: Any) -> AbstractContextManager[None]:
+    """The context of a stream: None is the current one, and there is no other."""
+    if stream is not None:
         raise AssertionError(NO_CUDA)
-
-    call.__name__ = call.__qualname__ = name
-    return call
+    return nullcontext()
 
 
-memory_allocated = _answer("memory_allocated", 0)
-max_memory_allocated = _answer("max_memory_allocated", 0)
-memory_reserved = _answer("memory_reserved", 0)
-max_memory_reserved = _answer("max_memory_reserved", 0)
-memory_cached = _answer("memory_cached", 0)
-max_memory_cached = _answer("max_memory_cached", 0)
-device_count = _answer("device_count", 0)
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """No counters."""
+    return {}
 
-empty_cache = _answer("empty_cache")
-manual_seed = _answer("manual_seed")
-manual_seed_all = _answer("manual_seed_all")
-seed = _answer("seed")
-seed_all = _answer("seed_all")
-reset_peak_memory_stats = _answer("reset_peak_memory_stats")
-reset_max_memory_allocated = _answer("reset_max_memory_allocated")
-reset_max_memory_cached = _answer("reset_max_memory_cached")
-ipc_collect = _answer("ipc_collect")
 
-is_available = _answer("is_available", False)
-is_initialized = _answer("is_initialized", False)
-is_bf16_supported = _answer("is_bf16_supported", False)
-is_current_stream_capturing = _answer("is_current_stream_capturing", False)
+def get_gencode_flags() -> str:
+    return ""
 
-current_device = _refusal("current_device")
-set_device = _refusal("set_device")
-synchronize = _refusal("synchronize")
-get_device_name = _refusal("get_device_name")
-get_device_capability = _refusal("get_device_capability")
-get_device_properties = _refusal("get_device_properties")
-mem_get_info = _refusal("mem_get_info")
-current_stream = _refusal("current_stream")
-default_stream = _refusal("default_stream")
-stream = _refusal("stream")
-Stream = _refusal("Stream")
-Event = _refusal("Event")
-CUDAGraph = _refusal("CUDAGraph")
-graph = _refusal("graph")
-get_rng_state = _refusal("get_rng_state")
-set_rng_state = _refusal("set_rng_state")
-memory_stats = _refusal("memory_stats")
-memory_summary = _refusal("memory_summary")
-memory_snapshot = _refusal("memory_snapshot")
-init = _refusal("init")
-make_graphed_callables = _refusal("make_graphed_callables")
-utilization = _refusal("utilization")
 
-__all__ = [
-    "amp", "device", "CUDAGraph", "Event", "Stream", "current_device", "current_stream",
-    "default_stream", "device_count", "empty_cache", "get_device_capability", "get_device_name",
-    "get_device_properties", "get_rng_state", "graph", "init", "ipc_collect", "is_available",
-    "is_bf16_supported", "is_current_stream_capturing", "is_initialized", "make_graphed_callables",
-    "manual_seed", "manual_seed_all", "max_memory_allocated", "max_memory_cached",
-    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached", "memory_reserved",
-    "memory_snapshot", "memory_stats", "memory_summary", "reset_max_memory_allocated",
-    "reset_max_memory_cached", "reset_peak_memory_stats", "seed", "seed_all", "set_device",
-    "set_rng_state", "stream", "synchronize", "utilization",
-]  # fmt: skip
+_OWN = """amp has_half has_magma default_generators device device_of get_gencode_flags memory_stats
+stream""".split()
+__all__ = sorted([*_OWN, *_ABSENT.names])

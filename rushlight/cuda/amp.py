@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import amp
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 class autocast(amp.autocast):  # noqa: N801

@@ -75,7 +75,11 @@ def _completed(node: Node, error: Exception) -> Exception:
     if isinstance(error, IndexOutOfRangeError):
         error.args = (site_text(node) + (f": {error.seen}" if error.seen else ""),)
         return error
-    where = " or ".join(lines_of(node))
+    return with_line(error, " or ".join(lines_of(node)))
+
+
+def with_line(error: Exception, where: str) -> Exception:
+    """The error of a host function, saying who recorded it ("": not known)."""
     if where and len(error.args) == 1 and isinstance(error.args[0], str):
         error.args = (f"{error.args[0]} (recorded at {where})",)
     return error

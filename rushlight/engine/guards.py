@@ -326,7 +326,10 @@ def _slot(value: Any, slot: str) -> Any:
 
 
 def _reads_state(fn: Any, seen: set[int]) -> bool:
-    """Does a function read more than its arguments, functions, classes and modules?"""
+    """Does a function read more than its arguments, functions, classes, modules and constants?
+
+    Constants are guarded by value: when one changes, the call runs as Python again.
+    """
     fn = getattr(fn, "__wrapped__", fn)
     if not isinstance(fn, types.FunctionType) or id(fn) in seen:
         return False
@@ -339,7 +342,7 @@ def _reads_state(fn: Any, seen: set[int]) -> bool:
     plain = (*_FUNCTIONS, type, types.ModuleType, types.BuiltinFunctionType)
     return any(
         _reads_state(value, seen) if isinstance(value, plain) or hasattr(value, "__wrapped__")
-        else True
+        else not isinstance(value, SIMPLE)
         for value in values
     )  # fmt: skip
 

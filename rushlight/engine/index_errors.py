@@ -1,7 +1,7 @@
 """The message of an index check that failed: the op, the user's line, the value and the size.
 
-In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value is
-found by interpreting the index again, which only an error may cost: a run that fails has
+In: a plan, the number of the check, the memory of the inputs. Out: the error to raise. The value
+is found by interpreting the index again, which only an error may cost: a run that fails has
 overwritten no input.
 """
 

@@ -1,19 +1,22 @@
 """Ctrl-C while memory is updated in place: seen when the update is complete.
 
 A run that overwrites its inputs cannot be repeated, so it must not be left half-way. Only the main
-thread gets signals, so elsewhere there is nothing to hold back.
+thread gets signals, so elsewhere there is nothing to hold back. The functions of `_signal` are
+those of `signal` without the search for names, which would cost more than all the rest.
 """
 
 from __future__ import annotations
 
-import signal
 import threading
+from _signal import SIGINT, getsignal, signal  # type: ignore[attr-defined]
 from types import FrameType
 from typing import Any
 
 
 class Uninterrupted:
     """A context in which Ctrl-C is noted; it is handled at the end."""
+
+    __slots__ = ("_wanted", "_handler", "_noted", "_was_noted")
 
     def __init__(self, wanted: bool) -> None:
         self._wanted = wanted
@@ -23,9 +26,9 @@ class Uninterrupted:
 
     def __enter__(self) -> None:
         if self._wanted and threading.current_thread() is threading.main_thread():
-            handler = signal.getsignal(signal.SIGINT)
+            handler = getsignal(SIGINT)
             if callable(handler):
-                signal.signal(signal.SIGINT, self._note)
+                signal(SIGINT, self._note)
                 self._handler = handler
 
     def _note(self, _: int, frame: FrameType | None) -> None:
@@ -33,6 +36,6 @@ class Uninterrupted:
 
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+            signal(SIGINT, self._handler)
             if self._was_noted:
-                self._handler(signal.SIGINT, self._noted)
+                self._handler(SIGINT, self._noted)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological
-from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.buffer import Buffer, allocate, allocate_all
 
 LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
@@ -131,12 +132,14 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     roots: dict[Node, None] = {}
     saved: list[Node] = []
     lost: list[Node] = []
-    survive: set[Node] = set()
-    for ref in live_refs():
+    some_failed = any_failed()
+    refs = live_refs()
+    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+    for ref in refs:
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
-            survive.add(node)
-        elif has_failed(node):
+            continue
+        if some_failed and has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
         elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
@@ -146,22 +149,26 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        for source in _behind_pairs(node) if node.pairs else (node,):
+        for source in _behind_pairs(node):
             if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
                 roots[source] = None
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
-    survive |= needed_later(lost)
+    if lost:
+        survive |= needed_later(lost)
     return sorted(roots, key=_serial), survive
 
 
-def _serial(node: Node) -> int:
-    return node.serial
+_serial = attrgetter("serial")
+_node_of = attrgetter("node")
+_address = attrgetter("address")
 
 
 def _behind_pairs(node: Node) -> list[Node]:
     """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    if not node.pairs:
+        return [node]
     return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 
@@ -190,12 +197,13 @@ def run_program(
 ) -> list[Buffer]:
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
     layout = program.layout(values)
-    reuse = program.plan.meta["reuse"]
-    first_result = len(inputs)
-    results = []
-    for number, nbytes in enumerate(layout.result_bytes, first_result):
-        source = reuse.get(number)
-        results.append(allocate(nbytes) if source is None else inputs[source])
+    new = allocate_all(layout.new_bytes)
+    if layout.new_at is None:
+        results = new
+    else:
+        results = [inputs[source] for source in layout.taken]
+        for position, buffer in zip(layout.new_at, new, strict=True):
+            results.insert(position, buffer)
     launch(program, values, layout, inputs, results, numbers)
     return results
 
@@ -205,19 +213,26 @@ def launch(
     results: Sequence[Buffer], numbers: Sequence[object],
 ) -> None:  # fmt: skip
     """Run into these results; where a result takes an input's memory, it is that input."""
-    reuse = program.plan.meta["reuse"]
-    first_result = len(inputs)
-    pointers = np.empty(len(program.plan.buffers), np.int64)
-    count = first_result + len(results)
-    pointers[:count] = [buffer.address for buffer in (*inputs, *results)]
+    addresses = [*map(_address, inputs), *map(_address, results)]
     if layout.arena_bytes:
         arena = allocate(layout.arena_bytes)
-        pointers[count:] = layout.temp_offsets + arena.address
+        start = arena.address
+        addresses += [start + offset for offset in layout.offsets]
     else:
-        pointers[count:] = 0
-    for number, source in reuse.items():
-        # A temp that a kernel updates in place, too: it starts as what the input holds.
-        pointers[number] = inputs[source].address
+        addresses += layout.offsets
+    for number, source in layout.updated:
+        # A temp that a kernel updates in place: it starts as what the input holds.
+        addresses[number] = addresses[source]
+    pointers = np.array(addresses, np.int64)
+    run_at(program, pointers, values, inputs, numbers)
+
+
+def run_at(
+    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
+    numbers: Sequence[object],
+) -> None:  # fmt: skip
+    """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
+    of an error."""
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
@@ -227,5 +242,6 @@ def launch(
         raise host_failed(refused) from None
     if status:
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
-        error = index_error(program.plan, status, sizes, inputs, numbers)
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+        error = index_error(program.plan, status, sizes, held, numbers)
         raise RunFailed(program.plan.meta["checked_at"][status - 1], error)

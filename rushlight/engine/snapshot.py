@@ -15,6 +15,7 @@ from typing import Any
 
 SIMPLE = (type(None), bool, int, float, complex, str, bytes)
 _is = operator.is_
+_call = operator.call
 _values = operator.methodcaller("values")
 _chain = itertools.chain.from_iterable
 _cell_contents = operator.attrgetter("cell_contents")
@@ -115,6 +116,13 @@ class Snapshot:
         return "" if self._sealed is None else self._sealed.difference()
 
 
+def _picker(names: list[str]) -> Callable[[Any], tuple]:
+    """A function that takes these entries of a mapping, as a tuple."""
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda mapping: (mapping[names[0]],)
+
+
 class _Flat:
     """Values read by one C iterator, and what they were."""
 
@@ -138,58 +146,79 @@ class _Flat:
         return ""
 
 
+def _flats(
+    snapshot: Snapshot, whole: list[tuple[dict, str]], entries: list[tuple[Any, list[str], str]]
+) -> list[_Flat]:
+    """`whole`: dicts of which everything is guarded, and their names; `entries`: of others."""
+    plain = [d for d, _ in whole]
+    sequences = [s for s, _ in snapshot._sequences]
+    cells = [c for c, _ in snapshot._cells]
+    spaces = [mapping for mapping, _, _ in entries]
+    pickers = [_picker(names) for _, names, _ in entries]
+    functions = [f for f, _ in snapshot._functions]
+    holders = [h for h, _ in snapshot._holders]
+    return [
+        _Flat(lambda: _chain(map(_values, plain)),
+              [f"{n}[{k!r}]" if isinstance(k, SIMPLE) else f"{n}[...]"
+               for d, n in whole for k in d]),
+        _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
+        _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
+        _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
+        _Flat(lambda: _chain(map(_call, pickers, spaces)),
+              [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
+        _Flat(lambda: _chain(map(_function_parts, functions)),
+              [n for _, n in snapshot._functions for _ in range(3)]),
+        _Flat(lambda: map(_namespace, holders), ["an object's attributes"] * len(holders)),
+    ]  # fmt: skip
+
+
 class _Sealed:
     def __init__(self, snapshot: Snapshot, free: dict[int, set[str]]) -> None:
         whole = [(d, n) for d, n in snapshot._dicts if d and id(d) not in free]
-        self.dicts = dicts = [d for d, _ in whole] + [
-            d for d, _ in snapshot._dicts if d and id(d) in free
-        ]
-        self.sizes = list(map(len, dicts))
+        self.dicts = [d for d, _ in whole] + [d for d, _ in snapshot._dicts if d and id(d) in free]
+        self.sizes = list(map(len, self.dicts))
         self.size_names = [n for _, n in whole]
         self.empty = [(d, n) for d, n in snapshot._dicts if not d]
         self.empty_dicts = [d for d, _ in self.empty]
-        plain = [d for d, _ in whole]
-        sequences = [s for s, _ in snapshot._sequences]
-        self.lengths = list(map(len, sequences))
-        self.sequences = sequences
-        functions = [f for f, _ in snapshot._functions]
-        holders = [h for h, _ in snapshot._holders]
-        cells = [c for c, _ in snapshot._cells]
-        entries = list(snapshot._entries)
+        self.sequences = [s for s, _ in snapshot._sequences]
+        self.lengths = list(map(len, self.sequences))
+        entries = [entry for entry in snapshot._entries if entry[1]]
         for mapping, name in snapshot._dicts:
-            if id(mapping) in free:
-                entries.append((mapping, [k for k in mapping if k not in free[id(mapping)]], name))
-        spaces = [mapping for mapping, names, _ in entries for _ in names]
-        names = [name for _, names, _ in entries for name in names]
-        self.flat = [
-            _Flat(lambda: _chain(map(_values, plain)),
-                  [f"{n}[{k!r}]" for d, n in whole for k in d]),
-            _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
-            _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
-            _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
-            _Flat(lambda: map(operator.getitem, spaces, names),
-                  [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
-            _Flat(lambda: _chain(map(_function_parts, functions)),
-                  [n for _, n in snapshot._functions for _ in range(3)]),
-            _Flat(lambda: map(_namespace, holders),
-                  ["an object's attributes"] * len(snapshot._holders)),
-        ]  # fmt: skip
-        self.flat = [flat for flat in self.flat if flat.values]
+            kept = [k for k in mapping if k not in free.get(id(mapping), mapping)]
+            if kept:
+                entries.append((mapping, kept, name))
+        self.flat = [flat for flat in _flats(snapshot, whole, entries) if flat.values]
         self.absent = [(m.keys().isdisjoint, names, n) for m, names, n in snapshot._absent]
         self.others = snapshot._others
+        # The same for the quick way: everything of a kind in one pass.
+        self.sized = [*self.dicts, *self.sequences]
+        self.all_sizes = [*self.sizes, *self.lengths]
+        self.reads = [flat.read for flat in self.flat]
+        self.values = [value for flat in self.flat for value in flat.values]
+        self.aparts = [apart for apart, _, _ in self.absent]
+        self.absent_names = [names for _, names, _ in self.absent]
 
     def holds(self) -> bool:
         try:
             return (
-                list(map(len, self.dicts)) == self.sizes
+                list(map(len, self.sized)) == self.all_sizes
                 and not any(self.empty_dicts)
-                and list(map(len, self.sequences)) == self.lengths
-                and all([flat.holds() for flat in self.flat])
-                and all([apart(names) for apart, names, _ in self.absent])
-                and all([same_content(read(), value) for read, value, _ in self.others])
+                and (all(map(_is, _chain(map(_call, self.reads)), self.values)) or self._equal())
+                and all(map(_call, self.aparts, self.absent_names))
+                and (
+                    not self.others
+                    or all([same_content(read(), value) for read, value, _ in self.others])
+                )
             )
         except (KeyError, ValueError, AttributeError, RuntimeError):
             return False
+
+    def _equal(self) -> bool:
+        """Are the values that are other objects equal numbers and texts? They are the ones to
+        compare with from now on."""
+        found = all([flat.holds() for flat in self.flat])
+        self.values = [value for flat in self.flat for value in flat.values]
+        return found
 
     def difference(self) -> str:
         """A name, for messages; "" when all holds."""

@@ -40,6 +40,8 @@ PRIMITIVE_KINDS = (
     "iota",  # iota
     "random",  # random_bits
     "host",  # runs on the host between segments (LAPACK, custom calls)
+    "complex",  # complex numbers and their parts; the pass complex_to_real removes these
+    "interleave",  # two real values to the memory of a complex one
 )
 
 
@@ -135,9 +137,16 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    may_refuse  its host function raises for some values (a singular matrix); a call of it by the
+                user is evaluated at once, so that `try` catches the error
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
+    pair        the same on complex operands: function(*operands, **attrs) in which a complex
+                operand is a Pair of real nodes, re and im (ops/complex_pairs.py), and so is a
+                complex result. None or a text: complex operands are refused (with that text).
+                Movement, gather, scatter, dot and host ops need none; a composite takes what its
+                decomposition takes
     sums_pairs  composite: its result is no pair value, though an operand is (ops/pairs.py)
     """
 
@@ -155,12 +164,14 @@ class OpDef:
     torch: tuple[str, ...] = ()
     promote: str = "same"
     cheap: bool = False
+    may_refuse: bool = False
     samples: Callable[..., Any] | None = None
     error_samples: tuple[Any, ...] = ()
     tolerance: dict[str, float] = field(default_factory=dict)
     check: Callable[[Call], None] | None = None
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
+    pair: Any = None
     sums_pairs: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
@@ -208,7 +219,29 @@ class OpDef:
         call = self.bind(*args, **kwargs)
         if self.check is not None:
             self.check(call)
+        self.check_complex(call)
         return make_node(self, call.src, call.attrs, self.shape(call), self.dtype(call))
+
+    def check_complex(self, call: Call) -> None:
+        """Refuse complex operands that the op is not for (PyTorch's error).
+
+        A composite is tried: the primitives of its decomposition know.
+        """
+        kinds = [node.dtype.name for node in call.src if node.dtype.kind == "complex"]
+        if not kinds or self.kind in TAKES_COMPLEX or callable(self.pair):
+            return
+        if self.decompose is None or self.pair is not None:
+            raise NotImplementedError(refusal(self.name, kinds[0], self.pair))
+        key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
+        if key in _TAKEN:
+            return
+        try:
+            self.decompose(**call.named)
+        except NotImplementedError as error:
+            raise NotImplementedError(refusal(self.name, kinds[0])) from error
+        if len(_TAKEN) > 4096:
+            _TAKEN.clear()
+        _TAKEN.add(key)
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
@@ -297,6 +330,20 @@ class OpDef:
         for name, index in self.attr_index.items():
             named[name] = node.attrs[index]
         return Call(self, node.src, node.attrs, named)
+
+
+TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "complex"))
+# Calls of composites on complex operands that were tried.
+_TAKEN: set[tuple] = set()
+
+
+def refusal(name: str, dtype: str, text: Any = None) -> str:
+    """PyTorch's text for an op that has no kernel for a dtype (`text`: or names it, in quotes)."""
+    if text and not text.startswith('"'):
+        return text
+    shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+    kernel = text or f'"{name.strip("_")}_cpu"'
+    return f"{kernel} not implemented for '{shown.get(dtype, dtype)}'"
 
 
 _OPS: dict[str, OpDef] = {}

@@ -29,8 +29,9 @@ from rushlight.ir.text_expr import LineReader, ParseError, print_bounds, print_e
 
 
 def short_name(dtype: DType) -> str:
-    """f32, bf16, i64, u8, bool."""
-    for long, short in (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i")):
+    """f32, bf16, i64, u8, c64, bool."""
+    kinds = (("bfloat", "bf"), ("float", "f"), ("uint", "u"), ("int", "i"), ("complex", "c"))
+    for long, short in kinds:
         if dtype.name.startswith(long):
             return short + dtype.name.removeprefix(long)
     return dtype.name
@@ -97,6 +98,8 @@ def _attr_text(value: Any) -> str:
         return f"{{{print_expr(value, _name)}}}"
     if isinstance(value, tuple):
         return "(" + "".join(f"{_attr_text(item)}, " for item in value).rstrip() + ")"
+    if isinstance(value, complex):
+        return f"complex({value.real!r}, {value.imag!r})"
     if value is None or isinstance(value, (bool, int, float, str, DType)):
         return repr(value)
     if isinstance(value, Node):
@@ -198,6 +201,8 @@ class _Parser(LineReader):
             value = self.index()
             self.take("}")
             return value
+        if token == "complex":
+            return complex(*self.attr())
         if token.startswith("torch."):
             return find_dtype(token.removeprefix("torch."))
         if token.lstrip("-") in ("nan", "inf"):

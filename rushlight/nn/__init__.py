@@ -1,8 +1,11 @@
 """`torch.nn`: modules, layers, losses, initialization."""
 
+from rushlight import names as _names
 from rushlight.losses import LinearCrossEntropyOptions
-from rushlight.nn import functional, init, modules, parameter, utils
+from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
+from rushlight.nn.factory import factory_kwargs
 from rushlight.nn.modules import *  # noqa: F403
+from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import (
     Buffer,
     Parameter,
@@ -10,15 +13,21 @@ from rushlight.nn.parameter import (
     UninitializedParameter,
 )
 
+__getattr__ = _names.getattr_of(__name__)
+
 __all__ = [
     "Buffer",
+    "DataParallel",
     "LinearCrossEntropyOptions",
     "Parameter",
     "UninitializedBuffer",
     "UninitializedParameter",
+    "factory_kwargs",
     "functional",
+    "grad",
     "init",
     "modules",
+    "parallel",
     "parameter",
     "utils",
     *modules.__all__,

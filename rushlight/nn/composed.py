@@ -104,6 +104,38 @@ def lp_pool3d(
     return _lp_pool(F.avg_pool3d, input, norm_type, kernel, stride, ceil_mode)
 
 
+def adaptive_max_pool1d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the values of `adaptive_max_pool1d` and where they were."""
+    return F.adaptive_max_pool1d(input, output_size, return_indices=True)
+
+
+def adaptive_max_pool2d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the values of `adaptive_max_pool2d` and where they were."""
+    return F.adaptive_max_pool2d(input, output_size, return_indices=True)
+
+
+def adaptive_max_pool3d_with_indices(
+    input: Tensor, output_size: Any, return_indices: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the values of `adaptive_max_pool3d` and where they were."""
+    return F.adaptive_max_pool3d(input, output_size, return_indices=True)
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolve (time, batch, channels) with (window, channels, outputs)."""
+    out = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return out.permute(2, 0, 1)
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Another name of `channel_shuffle`."""
+    return F.channel_shuffle(input, groups)
+
+
 def triplet_margin_with_distance_loss(
     anchor: Tensor,
     positive: Tensor,

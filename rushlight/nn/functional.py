@@ -3,15 +3,21 @@
 The operations come from the core; those of `composed` are made of tensor operations.
 """
 
+from rushlight import names as _names
 from rushlight.losses import linear_cross_entropy
 from rushlight.nn.composed import (
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
     celu_,
+    conv_tbc,
     elu_,
     hardtanh_,
     leaky_relu_,
     lp_pool1d,
     lp_pool2d,
     lp_pool3d,
+    native_channel_shuffle,
     relu_,
     rrelu,
     rrelu_,
@@ -132,13 +138,18 @@ from rushlight.tensors.functional import (
     upsample_nearest,
 )
 
+__getattr__ = _names.getattr_of(__name__)
+
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool3d",
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
@@ -154,6 +165,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -219,6 +231,7 @@ __all__ = [
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
+    "native_channel_shuffle",
     "nll_loss",
     "normalize",
     "one_hot",

@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import rushlight as torch
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 Generator = torch.Generator | None
 ONE_GAIN = {"linear", "sigmoid", "conv1d", "conv2d", "conv3d"} | {
@@ -260,3 +264,29 @@ def sparse_(
         # The generator stays out of here, as in PyTorch.
         tensor[torch.randperm(rows)[:zero_count], column] = 0
     return tensor
+
+
+# --- the names without an underscore, from before in-place functions had one ------------------
+
+
+def _old(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    new_name = function.__name__
+    old_name = new_name[:-1]
+
+    def renamed(*args: Any, **kwargs: Any) -> torch.Tensor:
+        warnings.warn(
+            f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{new_name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return function(*args, **kwargs)
+
+    renamed.__name__ = old_name
+    renamed.__doc__ = f"The old name of `{new_name}`."
+    return renamed
+
+
+uniform, normal, constant, eye, dirac = map(_old, (uniform_, normal_, constant_, eye_, dirac_))
+xavier_uniform, xavier_normal = map(_old, (xavier_uniform_, xavier_normal_))
+kaiming_uniform, kaiming_normal = map(_old, (kaiming_uniform_, kaiming_normal_))
+orthogonal, sparse = map(_old, (orthogonal_, sparse_))

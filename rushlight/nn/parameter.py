@@ -32,6 +32,8 @@ class Parameter(torch.Tensor):
         plain = self.detach().requires_grad_(self.requires_grad)
         return f"Parameter containing:\n{plain!r}"
 
+    __str__ = __repr__
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
         """Copy the data; the gradient stays behind, as in PyTorch."""
         if id(self) not in memo:

@@ -12,13 +12,16 @@ from rushlight.ops import (  # noqa: F401
     binary,
     bits,
     classification,
+    complex,
     conv,
     conv_transpose,
     diagonals,
     distance,
     divisors,
     draws,
+    eigen,
     factor,
+    fft,
     fold,
     indexed,
     indexing,
@@ -43,6 +46,7 @@ from rushlight.ops import (  # noqa: F401
     special,
     split_attention,
     statistics,
+    time_loop,
     unary,
     window,
 )
@@ -53,5 +57,6 @@ from rushlight.ops.aten import aten  # noqa: F401
 from rushlight.ops.build import full, zeros  # noqa: F401
 from rushlight.ops.einstein import einsum  # noqa: F401
 from rushlight.ops.meta import Meta  # noqa: F401
+from rushlight.ops.user_spaces import find_space as __getattr__  # noqa: F401  (torch.ops.space)
 
 operators.install()

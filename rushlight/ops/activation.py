@@ -13,10 +13,10 @@ from rushlight.ir.symint import floordiv
 from rushlight.ops import reference as ref
 from rushlight.ops import samples
 from rushlight.ops.binary import gt, le, logical_and, lt, maximum, minimum
-from rushlight.ops.build import like, slice_dim
+from rushlight.ops.build import conj_of, like, slice_dim, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
-from rushlight.ops.rules import common_dtype
+from rushlight.ops.rules import common_dtype, inexact_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, erf, exp, expm1, log1p, sigmoid, tanh
@@ -69,6 +69,7 @@ relu = _activation(
     torch=("torch.relu", "Tensor.relu", "Tensor.relu_", "nn.functional.relu"),
     compute_f32=False,
     cheap=True,
+    pair="clamp is not supported for complex types",
 )
 
 GELU = ("none", "tanh")
@@ -117,16 +118,18 @@ gelu = composite(
     check=check_approximate,
     samples=lambda rng: [Sample((array(rng, 3, 5),), {"approximate": a}) for a in GELU],
     error_samples=(ErrorSample((np.ones(2),), {"approximate": "x"}, RuntimeError, "either none"),),
+    pair='"GeluKernelImpl"',
 )
 
 
 def silu_grad(g: Any, x: Any, meta: Meta) -> tuple:
+    x = conj_of(x)
     s = sigmoid(x)
     return (g * s * (x * (1.0 - s) + 1.0),)
 
 
 silu = _activation("silu", "x * sigmoid(x).", lambda x: x * sigmoid(x),
-                   lambda x: x * ref.sigmoid(x), silu_grad)  # fmt: skip
+                   lambda x: x * ref.sigmoid(x), silu_grad, dtype=inexact_dtype)  # fmt: skip
 
 
 def elu_decompose(x: Any, alpha: Any) -> Any:
@@ -223,6 +226,7 @@ hardtanh = _activation(
     ),
     (Value("min_val", -1.0), Value("max_val", 1.0)),
     dtype=common_dtype,
+    pair="clamp is not supported for complex types",
 )
 relu6 = _activation(
     "relu6",
@@ -231,6 +235,7 @@ relu6 = _activation(
     lambda x: np.clip(x, 0, 6),
     lambda g, x, meta: (where(inside(x, 0.0, 6.0), g, 0.0),),
     dtype=common_dtype,
+    pair="clamp is not supported for complex types",
 )
 hardsigmoid = _activation(
     "hardsigmoid",
@@ -254,10 +259,12 @@ hardswish = _activation(
     lambda x: x * np.clip(x + 3, 0, 6) / 6,
     hardswish_grad,
 )
-softsign = _activation("softsign", "x / (1 + |x|).", lambda x: x / (abs_(x) + 1.0),
-                       lambda x: x / (1 + np.abs(x)), promote="float")  # fmt: skip
+softsign = _activation("softsign", "x / (1 + |x|).", lambda x: x / to_dtype(abs_(x) + 1.0, x.dtype),
+                       lambda x: x / (1 + np.abs(x)), dtype=inexact_dtype,
+                       promote="float")  # fmt: skip
 tanhshrink = _activation("tanhshrink", "x - tanh(x).", lambda x: x - tanh(x),
-                         lambda x: x - np.tanh(x), promote="float")  # fmt: skip
+                         lambda x: x - np.tanh(x), dtype=inexact_dtype,
+                         promote="float")  # fmt: skip
 hardshrink = _activation(
     "hardshrink",
     "0 within [-lambd, lambd], else x.",
@@ -297,7 +304,7 @@ square = composite(
     (Arg("x"),),
     lambda x: x * x,
     np.square,
-    lambda g, x, meta: (g * x * 2.0,),
+    lambda g, x, meta: (g * conj_of(x) * 2.0,),
     dtype=common_dtype,
     compute_f32=False,
     torch=("torch.square", "Tensor.square", "Tensor.square_"),

@@ -14,14 +14,17 @@ import numpy as np
 from rushlight.base.dtypes import float32, int32, int64
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, NotDifferentiable, OpDef, find_op, op
+from rushlight.ops import complex_math, samples
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops import reference as ref
-from rushlight.ops import samples
+from rushlight.ops.build import conj_of, real_of
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     bool_dtype,
     common_dtype,
     elementwise_shape,
     float_dtype,
+    inexact_dtype,
     integral_dtype,
 )
 from rushlight.ops.select import where
@@ -206,12 +209,15 @@ def _shift_reference(left: bool) -> Callable[[np.ndarray, np.ndarray], np.ndarra
 
 
 def mul_grad(g: Any, x: Any, y: Any, meta: Meta) -> tuple:
-    return (g * y if meta.needs("x") else None, g * x if meta.needs("y") else None)
+    return (
+        g * conj_of(y) if meta.needs("x") else None,
+        g * conj_of(x) if meta.needs("y") else None,
+    )
 
 
 def div_grad(g: Any, x: Any, y: Any, meta: Meta) -> tuple:
-    by_x = g / y
-    return (by_x, -by_x * (x / y) if meta.needs("y") else None)
+    by_x = g / conj_of(y)
+    return (by_x, -by_x * conj_of(x / y) if meta.needs("y") else None)
 
 
 def extreme_grad(worse: str) -> Callable[..., tuple]:
@@ -236,10 +242,10 @@ def atan2_grad(g: Any, x: Any, y: Any) -> tuple:
 def pow_grad(g: Any, x: Any, y: Any, out: Any, meta: Meta) -> tuple:
     by_x = by_y = None
     if meta.needs("x"):
-        by_x = where(eq(y, 0.0), 0.0, g * y * pow_(x, y - 1.0))
+        by_x = where(eq(y, 0.0), 0.0, g * conj_of(y * pow_(x, y - 1.0)))
     if meta.needs("y"):
-        dead = logical_and(eq(x, 0.0), ge(y, 0.0))
-        by_y = where(dead, 0.0, g * out * log(x))
+        dead = logical_and(eq(x, 0.0), ge(real_of(y), 0.0))
+        by_y = where(dead, 0.0, g * conj_of(out * log(x)))
     return by_x, by_y
 
 
@@ -250,23 +256,28 @@ def copysign_grad(g: Any, x: Any, out: Any) -> tuple:
 
 # fmt: off
 whole_pair = samples.binary_int()
-add = _binary("add", "The sum.", scalar_add, np.add, lambda g: (g, g), cheap=True)
-sub = _binary("sub", "The difference.", s.sub, np.subtract, lambda g: (g, neg(g)), cheap=True)
-mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=True)
-div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=float_dtype,
-              promote="float", cheap=True)
+add = _binary("add", "The sum.", scalar_add, np.add, lambda g: (g, g), cheap=True,
+              pair=pairs.add)
+sub = _binary("sub", "The difference.", s.sub, np.subtract, lambda g: (g, neg(g)), cheap=True,
+              pair=pairs.sub)
+mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=True,
+              pair=pairs.mul)
+div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=inexact_dtype,
+              promote="float", cheap=True, pair=pairs.div)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, STEP)
+                       np.floor_divide, STEP, pair='"div_floor_cpu"')
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)))
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
                     ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)))
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
-               samples=samples.binary(0.2, 2, -2, 3))
+               samples=samples.binary(0.2, 2, -2, 3), pair=complex_math.power)
 maximum = _binary("maximum", "The larger; NaN if either is.", scalar_maximum, np.maximum,
-                  extreme_grad("lt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True)
+                  extreme_grad("lt"), torch=("torch.maximum", "Tensor.maximum"), cheap=True,
+                  pair="maximum not implemented for complex tensors.")
 minimum = _binary("minimum", "The smaller; NaN if either is.", scalar_minimum, np.minimum,
-                  extreme_grad("gt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True)
+                  extreme_grad("gt"), torch=("torch.minimum", "Tensor.minimum"), cheap=True,
+                  pair="minimum not implemented for complex tensors.")
 atan2 = _binary("atan2", "The angle of the point (y, x).", "atan2", np.arctan2,
                 atan2_grad,
                 dtype=float_dtype, promote="float")
@@ -277,9 +288,9 @@ nextafter = _binary("nextafter", "The next float after x toward y.", scalar_next
                     np.nextafter, lambda g, x, y: (where(eq(x, y), 0.0, g), None),
                     dtype=float_dtype, samples=samples.binary(-2, 2, -2, 2))
 eq = _binary("eq", "True where equal.", _compare("eq"), np.equal, STEP, dtype=bool_dtype,
-             cheap=True)
+             cheap=True, pair=pairs.eq)
 ne = _binary("ne", "True where different (NaN too).", _compare("ne"), np.not_equal, STEP,
-             dtype=bool_dtype, cheap=True)
+             dtype=bool_dtype, cheap=True, pair=pairs.ne)
 lt = _binary("lt", "True where less.", _compare("lt"), np.less, STEP, dtype=bool_dtype, cheap=True)
 le = _binary("le", "True where less or equal.", _compare("le"), np.less_equal, STEP,
              dtype=bool_dtype, cheap=True)
@@ -288,11 +299,14 @@ gt = _binary("gt", "True where greater.", _compare("gt"), np.greater, STEP, dtyp
 ge = _binary("ge", "True where greater or equal.", _compare("ge"), np.greater_equal, STEP,
              dtype=bool_dtype, cheap=True)
 logical_and = _binary("logical_and", "True where both are not 0.", _logic(s.bit_and),
-                      np.logical_and, STEP, dtype=bool_dtype, cheap=True)
+                      np.logical_and, STEP, dtype=bool_dtype, cheap=True,
+                      pair=pairs.logic("logical_and"))
 logical_or = _binary("logical_or", "True where either is not 0.", _logic(s.bit_or),
-                     np.logical_or, STEP, dtype=bool_dtype, cheap=True)
+                     np.logical_or, STEP, dtype=bool_dtype, cheap=True,
+                      pair=pairs.logic("logical_or"))
 logical_xor = _binary("logical_xor", "True where one of both is not 0.", _logic(s.bit_xor),
-                      np.logical_xor, STEP, dtype=bool_dtype, cheap=True)
+                      np.logical_xor, STEP, dtype=bool_dtype, cheap=True,
+                      pair=pairs.logic("logical_xor"))
 BITS = NotDifferentiable("the operands are whole numbers")
 bitwise_and = _binary("bitwise_and", "Bits set in both.", s.bit_and, np.bitwise_and, BITS,
                       dtype=integral_dtype, samples=whole_pair, cheap=True)

@@ -37,6 +37,24 @@ def to_dtype(x: Any, dtype: DType) -> Any:
     return x if x.dtype is dtype else late.cast(x, dtype)
 
 
+def conj_of(x: Any) -> Any:
+    """The conjugate; a real value is its own."""
+    return late.conj(x) if x.dtype.is_complex else x
+
+
+def real_of(x: Any) -> Any:
+    """The real part; a real value is its own."""
+    return late.real(x) if x.dtype.is_complex else x
+
+
+def squared_size(x: Any) -> Any:
+    """x * x; of a complex value re * re + im * im."""
+    if not x.dtype.is_complex:
+        return x * x
+    re, im = late.real(x), late.imag(x)
+    return re * re + im * im
+
+
 def sum_to_shape(g: Any, have: Sequence[Any], want: Sequence[Any]) -> Any:
     """Sum a value of shape `have`, the broadcast of `want`, down to `want`."""
     have, want = tuple(have), tuple(want)

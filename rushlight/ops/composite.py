@@ -10,13 +10,13 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.base.dtypes import bfloat16, float16, float32
+from rushlight.base.dtypes import bfloat16, complex32, float16
 from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef, op
 from rushlight.ops.build import to_dtype
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import elementwise_shape, float_dtype
 
-NARROW = (bfloat16, float16)
+NARROW = (bfloat16, float16, complex32)
 
 
 def in_float32(rule: Callable[..., tuple]) -> Callable[..., tuple]:
@@ -41,7 +41,8 @@ def in_float32(rule: Callable[..., tuple]) -> Callable[..., tuple]:
 def _widen(value: Any) -> Any:
     if isinstance(value, list):
         return [_widen(item) for item in value]
-    return to_dtype(value, float32) if getattr(value, "dtype", None) in NARROW else value
+    dtype = getattr(value, "dtype", None)
+    return to_dtype(value, dtype.compute) if dtype in NARROW else value
 
 
 def composite(

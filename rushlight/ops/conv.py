@@ -15,7 +15,7 @@ from rushlight.ir.node import const_node
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add
-from rushlight.ops.build import expand_to
+from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
@@ -161,9 +161,9 @@ def conv_grad(
     by_input = by_weight = by_bias = None
     settings = (stride, padding, dilation, groups)
     if meta.needs("input"):
-        by_input = spread_back(g, weight, meta.shape("input")[2:], *settings)
+        by_input = spread_back(g, conj_of(weight), meta.shape("input")[2:], *settings)
     if meta.needs("weight"):
-        by_weight = weight_back(g, input, meta.shape("weight")[2:], *settings)
+        by_weight = weight_back(g, conj_of(input), meta.shape("weight")[2:], *settings)
     if meta.needs("bias"):
         by_bias = reduce_sum(g, (0, *range(2, g.ndim)))
     return by_input, by_weight, by_bias

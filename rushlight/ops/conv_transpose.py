@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ops.binary import add
-from rushlight.ops.build import slice_dim
+from rushlight.ops.build import conj_of, slice_dim
 from rushlight.ops.composite import composite
 from rushlight.ops.conv import correlate, pad_space, per_channel, spread_back, weight_back
 from rushlight.ops.meta import Meta
@@ -59,14 +59,15 @@ def transpose_grad(
     by_input = by_weight = by_bias = None
     space = meta.shape("input")[2:]
     if meta.needs("input"):
-        out = correlate(pad_space(g, padding, padding, 0), weight, stride, dilation, groups)
+        turned = conj_of(weight)
+        out = correlate(pad_space(g, padding, padding, 0), turned, stride, dilation, groups)
         for i, size in enumerate(space):
             if out.shape[2 + i] != size:
                 out = slice_dim(out, out.shape, 2 + i, 0, size)
         by_input = out
     if meta.needs("weight"):
         kernel = meta.shape("weight")[2:]
-        by_weight = weight_back(input, g, kernel, stride, padding, dilation, groups)
+        by_weight = weight_back(conj_of(input), g, kernel, stride, padding, dilation, groups)
     if meta.needs("bias"):
         by_bias = reduce_sum(g, (0, *range(2, g.ndim)))
     return by_input, by_weight, by_bias

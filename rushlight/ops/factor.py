@@ -17,10 +17,10 @@ from rushlight.ops.binary import add, eq, sub
 from rushlight.ops.build import iota_along, pad_dim, slice_dim, to_dtype
 from rushlight.ops.diagonals import tril, triu
 from rushlight.ops.lapack import lu_array, zero_pivot
-from rushlight.ops.linalg import check_matrix, check_square, host_op, t, well
+from rushlight.ops.linalg import check_matrix, check_square, h, host_op, well
 from rushlight.ops.meta import Meta
 from rushlight.ops.products import matmul
-from rushlight.ops.rules import Shape, broadcast_shapes, common_dtype, float_dtype
+from rushlight.ops.rules import Shape, broadcast_shapes, common_dtype, inexact_dtype
 from rushlight.ops.samples import ErrorSample, Sample, array
 
 
@@ -64,7 +64,7 @@ def lu_shape(call: Call) -> Shape:
 
 
 def lu_dtype(call: Call) -> DType:
-    return int32 if call["part"] in ("pivots", "info") else float_dtype(call)
+    return int32 if call["part"] in ("pivots", "info") else inexact_dtype(call)
 
 
 def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
@@ -75,18 +75,18 @@ def lu_grad(g: Any, x: Any, part: str, pivot: bool) -> tuple:
     m, n = x.shape[-2:]
     if m <= n:
         square = slice_dim(up, up.shape, up.ndim - 1, 0, m)
-        cross = matmul(t(low), g) if part == "l" else -matmul(g, t(up))
-        inner = solve_triangular(square, t(tril(cross, -1)), upper=True, unit=False)
-        # (inner U1^-T)^T = U1^-1 inner^T
-        wide = pad_dim(t(inner), x.ndim, x.ndim - 1, 0, n - m, 0, x.dtype)
+        cross = matmul(h(low), g) if part == "l" else -matmul(g, h(up))
+        inner = solve_triangular(square, h(tril(cross, -1)), upper=True, unit=False)
+        # (inner U1^-H)^H = U1^-1 inner^H
+        wide = pad_dim(h(inner), x.ndim, x.ndim - 1, 0, n - m, 0, x.dtype)
         total = wide if part == "l" else add(g, wide)
-        return (matmul(p, solve_triangular(t(low), total, upper=True, unit=True)),)
+        return (matmul(p, solve_triangular(h(low), total, upper=True, unit=True)),)
     top = slice_dim(low, low.shape, low.ndim - 2, 0, n)
-    cross = triu(-matmul(t(low), g) if part == "l" else matmul(g, t(up)))
-    inner = solve_triangular(t(top), cross, upper=True, unit=True)
+    cross = triu(-matmul(h(low), g) if part == "l" else matmul(g, h(up)))
+    inner = solve_triangular(h(top), cross, upper=True, unit=True)
     tall = pad_dim(inner, x.ndim, x.ndim - 2, 0, m - n, 0, x.dtype)
     total = add(g, tall) if part == "l" else tall
-    return (matmul(p, t(solve_triangular(up, t(total), upper=True, unit=False))),)
+    return (matmul(p, h(solve_triangular(up, h(total), upper=True, unit=False))),)
 
 
 lu = host_op(
@@ -130,10 +130,10 @@ def triangular_reference(a: np.ndarray, b: np.ndarray, upper: bool, unit: bool) 
 
 
 def triangular_grad(g: Any, a: Any, out: Any, upper: bool, unit: bool, meta: Meta) -> tuple:
-    by_b = solve_triangular(t(a), g, upper=not upper, unit=unit)
+    by_b = solve_triangular(h(a), g, upper=not upper, unit=unit)
     if not meta.needs("a"):
         return None, by_b
-    whole = -matmul(by_b, t(out))
+    whole = -matmul(by_b, h(out))
     return (triu(whole, int(unit)) if upper else tril(whole, -int(unit))), by_b
 
 
@@ -163,18 +163,23 @@ solve_triangular = host_op(
 
 
 def cholesky_solve_reference(b: np.ndarray, factor: np.ndarray, upper: bool) -> np.ndarray:
-    low = np.swapaxes(factor, -1, -2) if upper else factor
+    low = _turned(factor) if upper else factor
     half = triangular_reference(low, b, False, False)
-    return triangular_reference(np.swapaxes(low, -1, -2), half, True, False)
+    return triangular_reference(_turned(low), half, True, False)
+
+
+def _turned(x: np.ndarray) -> np.ndarray:
+    """The conjugate transpose."""
+    return np.conj(np.swapaxes(x, -1, -2))
 
 
 def cholesky_solve_grad(g: Any, factor: Any, out: Any, upper: bool, meta: Meta) -> tuple:
-    """As of A = L L^T: both triangles of the factor get a share, as PyTorch's do."""
+    """As of A = L L^H: both triangles of the factor get a share, as PyTorch's do."""
     by_b = cholesky_solve(g, factor, upper=upper)
     if not meta.needs("factor"):
         return by_b, None
-    share = matmul(by_b, t(out))
-    share = add(share, t(share))
+    share = matmul(by_b, h(out))
+    share = add(share, h(share))
     return by_b, -(matmul(factor, share) if upper else matmul(share, factor))
 
 
@@ -203,11 +208,12 @@ def pinv_reference(x: np.ndarray, atol: float, rtol: float, hermitian: bool) -> 
     if not x.size:
         return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:  # the lower triangle counts, as in eigh
-        x = np.tril(x) + np.swapaxes(np.tril(x, -1), -1, -2)
+        low = np.tril(x, -1)
+        x = low + _turned(low) + np.tril(np.triu(x)).real
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = np.maximum(atol, rtol * s.max(-1, keepdims=True))
     back = np.where(s > limit, 1 / np.where(s > limit, s, 1), 0).astype(x.dtype)
-    return np.swapaxes(vh, -1, -2) @ (back[..., None] * np.swapaxes(u, -1, -2))
+    return _turned(vh) @ (back[..., None] * _turned(u))
 
 
 def pinv_grad(g: Any, x: Any, out: Any) -> tuple:
@@ -215,9 +221,9 @@ def pinv_grad(g: Any, x: Any, out: Any) -> tuple:
     m, n = x.shape[-2:]
     left = sub(identity(m, x.dtype), matmul(x, out))
     right = sub(identity(n, x.dtype), matmul(out, x))
-    inside = -matmul(t(out), matmul(g, t(out)))
-    above = matmul(matmul(left, t(g)), matmul(out, t(out)))
-    below = matmul(matmul(t(out), out), matmul(t(g), right))
+    inside = -matmul(h(out), matmul(g, h(out)))
+    above = matmul(matmul(left, h(g)), matmul(out, h(out)))
+    below = matmul(matmul(h(out), out), matmul(h(g), right))
     return (add(inside, add(above, below)),)
 
 

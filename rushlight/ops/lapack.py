@@ -23,7 +23,7 @@ def lu_array(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
     each = np.arange(len(flat))
     pivots = np.zeros((len(flat), min(m, n)), np.int32)
     for i in range(min(m, n)):
-        at = i + np.argmax(np.abs(flat[:, i:, i]), 1) if pivot else np.full(len(flat), i)
+        at = i + np.argmax(_pivot_size(flat[:, i:, i]), 1) if pivot else np.full(len(flat), i)
         pivots[:, i] = at + 1
         flat[each, i], flat[each, at] = flat[each, at].copy(), flat[each, i].copy()
         top = flat[:, i : i + 1, i]
@@ -31,6 +31,11 @@ def lu_array(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
             flat[:, i + 1 :, i] = np.where(top == 0, flat[:, i + 1 :, i], flat[:, i + 1 :, i] / top)
         flat[:, i + 1 :, i + 1 :] -= flat[:, i + 1 :, i : i + 1] * flat[:, i : i + 1, i + 1 :]
     return flat.reshape(a.shape), pivots.reshape((*a.shape[:-2], min(m, n)))
+
+
+def _pivot_size(x: np.ndarray) -> np.ndarray:
+    """What LAPACK compares: of complex numbers, the sum of the sizes of the parts."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 def zero_pivot(x: np.ndarray) -> np.ndarray:

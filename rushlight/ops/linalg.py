@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import int32
+from rushlight.base.dtypes import DType, int32
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops import lapack
 from rushlight.ops.binary import add, eq, mul, sub
-from rushlight.ops.build import iota_along, swap_last, zeros
+from rushlight.ops.build import conj_of, iota_along, real_of, swap_last, to_dtype, zeros
+from rushlight.ops.complex import complex_, imag
 from rushlight.ops.diagonals import tril, triu
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
@@ -25,7 +26,7 @@ from rushlight.ops.rules import (
     Shape,
     broadcast_shapes,
     common_dtype,
-    float_dtype,
+    inexact_dtype,
     is_static,
     operand_shape,
 )
@@ -36,6 +37,11 @@ from rushlight.ops.select import where
 def t(x: Any) -> Any:
     """The transpose of the last two dims."""
     return swap_last(x, x.ndim)
+
+
+def h(x: Any) -> Any:
+    """The conjugate transpose of the last two dims."""
+    return t(conj_of(x))
 
 
 def well(rng: Rng, *shape: int) -> np.ndarray:
@@ -65,7 +71,7 @@ def host_op(
     name: str, doc: str, inputs: tuple, reference: Callable, grad: Any, **fields: Any
 ) -> OpDef:
     fields.setdefault("shape", operand_shape)
-    fields.setdefault("dtype", float_dtype)
+    fields.setdefault("dtype", inexact_dtype)
     fields.setdefault("check", check_square)
     return op(
         name=name, doc=doc, inputs=inputs, kind="host", reference=reference, grad=grad, **fields
@@ -81,7 +87,8 @@ inverse = host_op(
     "The inverse of each matrix.",
     (Arg("x"), Attr("check", True)),
     lapack.inverse,
-    lambda g, out: (-matmul(t(out), matmul(g, t(out))),),
+    lambda g, out: (-matmul(h(out), matmul(g, h(out))),),
+    may_refuse=True,
     torch=("torch.inverse", "Tensor.inverse", "torch.linalg.inv"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
@@ -89,8 +96,8 @@ inverse = host_op(
 
 
 def solve_grad(g: Any, a: Any, out: Any, meta: Meta) -> tuple:
-    by_b = solve(t(a), g)
-    return -matmul(by_b, t(out)) if meta.needs("a") else None, by_b
+    by_b = solve(h(a), g)
+    return -matmul(by_b, h(out)) if meta.needs("a") else None, by_b
 
 
 def solve_shape(call: Call) -> Shape:
@@ -108,6 +115,7 @@ solve = host_op(
     solve_grad,
     shape=solve_shape,
     dtype=common_dtype,
+    may_refuse=True,
     samples=lambda rng: [
         Sample((well(rng, 3, 3), array(rng, 3, 2))),
         Sample((well(rng, 2, 2, 2), array(rng, 2, 2, 1))),
@@ -115,25 +123,21 @@ solve = host_op(
 )
 
 
-def half_lower(x: Any) -> Any:
-    """The lower triangle with half the diagonal."""
-    return mul(add(tril(x, 0), tril(x, -1)), 0.5)
-
-
 def cholesky_grad(g: Any, out: Any) -> tuple:
-    """With L L^T = A: L^-T (half_lower(L^T g)) L^-1, made symmetric."""
+    """With L L^H = A: half of L^-H M L^-1, M the lower triangle of L^H g, mirrored."""
     back = inverse(out)
-    middle = half_lower(matmul(t(out), tril(g)))
-    x = matmul(t(back), matmul(middle, back))
-    return (mul(add(x, t(x)), 0.5),)
+    middle = matmul(h(out), tril(g))
+    middle = add(tril(middle, 0), h(tril(middle, -1)))
+    return (mul(matmul(h(back), matmul(middle, back)), 0.5),)
 
 
 cholesky = host_op(
     "cholesky",
-    "The lower L with L @ L^T = x, for a symmetric positive x.",
+    "The lower L with L @ L^H = x, for a Hermitian positive x.",
     (Arg("x"), Attr("check", True)),
     lapack.cholesky,
     cholesky_grad,
+    may_refuse=True,
     torch=("torch.linalg.cholesky", "torch.cholesky"),
     samples=lambda rng: [Sample((symmetric(rng, 3, 3),), skip=("symmetric",))],
     error_samples=SQUARE_ERRORS,
@@ -181,38 +185,53 @@ def apart_from_zero(falling: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(apart(lifted)[..., ::-1])
 
 
+def on_diagonal(size: Any) -> Any:
+    return eq(iota_along(2, 0, size), iota_along(2, 1, size))
+
+
 def _gaps(values: Any) -> Any:
     """1 / (w_j - w_i) off the diagonal, 0 on it."""
     columns = reshape(values, (*values.shape[:-1], 1, values.shape[-1]))
     rows = reshape(values, (*values.shape, 1))
-    size = values.shape[-1]
-    on = eq(iota_along(2, 0, size), iota_along(2, 1, size))
+    on = on_diagonal(values.shape[-1])
     return where(on, 0.0, where(on, 1.0, sub(columns, rows)) ** -1.0)
 
 
-def eigh_grad(g: Any, x: Any, part: str) -> tuple:
-    vectors = eigh(x, part="vectors")
+def eigh_grad(g: Any, x: Any, part: str, upper: bool) -> tuple:
+    vectors = eigh(x, part="vectors", upper=upper)
     if part != "vectors":
-        scaled = mul(vectors, reshape(g, (*g.shape[:-1], 1, g.shape[-1])))
-        return (matmul(scaled, t(vectors)),)
-    inner = mul(matmul(t(vectors), g), _gaps(eigh(x, part="apart")))
-    inner = mul(add(inner, t(inner)), 0.5)
-    return (matmul(vectors, matmul(inner, t(vectors))),)
+        scaled = mul(vectors, to_dtype(reshape(g, (*g.shape[:-1], 1, g.shape[-1])), x.dtype))
+        return (matmul(scaled, h(vectors)),)
+    gaps = to_dtype(_gaps(eigh(x, part="apart", upper=upper)), x.dtype)
+    inner = mul(matmul(h(vectors), g), gaps)
+    inner = mul(add(inner, h(inner)), 0.5)
+    return (matmul(vectors, matmul(inner, h(vectors))),)
 
 
-def eigh_reference(x: np.ndarray, part: str) -> np.ndarray:
-    values, vectors = np.linalg.eigh(x)
+def _size_dtype(*vectors: str) -> Callable[[Call], DType]:
+    """Sizes of complex matrices are real; `vectors`: the parts that are not sizes."""
+
+    def rule(call: Call) -> DType:
+        dtype = inexact_dtype(call)
+        return dtype if call["part"] in vectors else dtype.to_real()
+
+    return rule
+
+
+def eigh_reference(x: np.ndarray, part: str, upper: bool) -> np.ndarray:
+    values, vectors = np.linalg.eigh(x, "U" if upper else "L")
     return {"values": values, "vectors": vectors}[part] if part != "apart" else apart(values)
 
 
 eigh = host_op(
     "eigh",
-    "Eigenvalues (rising) or eigenvectors (columns) of a symmetric matrix; `apart`: the values "
-    "with none repeated. See [repeated values].",
-    (Arg("x"), Attr("part", "values")),
+    "Eigenvalues (rising) or eigenvectors (columns) of a Hermitian matrix, from one triangle; "
+    "`apart`: the values with none repeated. See [repeated values].",
+    (Arg("x"), Attr("part", "values"), Attr("upper", False)),
     eigh_reference,
     eigh_grad,
     shape=lambda call: call["x"].shape[: None if call["part"] == "vectors" else -1],
+    dtype=_size_dtype("vectors"),
     samples=lambda rng: [
         Sample((symmetric(rng, 3, 3),), {"part": part}, skip=("symmetric",))
         for part in ("values", "vectors", "apart")
@@ -233,23 +252,28 @@ def svd_reference(x: np.ndarray, part: str) -> np.ndarray:
 
 
 def svd_grad(g: Any, x: Any, part: str) -> tuple:
-    """Townsend's formulas for a real reduced SVD with distinct singular values."""
-    u, s, vh = (svd(x, part=p) for p in ("u", "apart", "vh"))
-    row = reshape(s, (*s.shape[:-1], 1, s.shape[-1]))
+    """Townsend's formulas for a reduced SVD with distinct singular values. Complex vectors turn by
+    phases that the factors share; the turn of both is counted with u."""
+    u, sizes, vh = (svd(x, part=p) for p in ("u", "apart", "vh"))
+    row = reshape(sizes, (*sizes.shape[:-1], 1, sizes.shape[-1]))
     if part in ("s", "apart"):
-        return (matmul(mul(u, reshape(g, row.shape)), vh),)
-    gaps = _gaps(mul(s, s))
-    column = reshape(s, (*s.shape, 1))
+        return (matmul(mul(u, to_dtype(reshape(g, row.shape), x.dtype)), vh),)
+    gaps = to_dtype(_gaps(mul(sizes, sizes)), x.dtype)
+    s = to_dtype(sizes, x.dtype)
+    row, column = to_dtype(row, x.dtype), reshape(s, (*s.shape, 1))
     if part == "u":
-        skew = matmul(t(u), g)
-        inner = mul(mul(gaps, sub(skew, t(skew))), row)
+        skew = matmul(h(u), g)
+        skew = sub(skew, h(skew))
+        inner = mul(mul(gaps, skew), row)
+        if x.dtype.is_complex:
+            inner = add(inner, where(on_diagonal(s.shape[-1]), mul(skew, row**-1.0 * 0.5), 0.0))
         out = matmul(matmul(u, inner), vh)
-        rest = sub(g, matmul(u, matmul(t(u), g)))
+        rest = sub(g, matmul(u, matmul(h(u), g)))
         return (add(out, matmul(mul(rest, row**-1.0), vh)),)
-    skew = matmul(vh, t(g))
-    inner = mul(column, mul(gaps, sub(skew, t(skew))))
+    skew = matmul(vh, h(g))
+    inner = mul(column, mul(gaps, sub(skew, h(skew))))
     out = matmul(u, matmul(inner, vh))
-    rest = sub(g, matmul(matmul(g, t(vh)), vh))
+    rest = sub(g, matmul(matmul(g, h(vh)), vh))
     return (add(out, matmul(u, mul(column**-1.0, rest))),)
 
 
@@ -268,6 +292,7 @@ svd = host_op(
     svd_reference,
     svd_grad,
     shape=svd_shape,
+    dtype=_size_dtype("u", "vh"),
     check=check_matrix,
     samples=lambda rng: [
         Sample((well(rng, 4, 4)[:rows, :columns],), {"part": part})
@@ -284,20 +309,22 @@ def qr_shape(call: Call) -> Shape:
     return (*lead, m, k) if call["part"] == "q" else (*lead, k, n)
 
 
-def _copy_lower(x: Any) -> Any:
-    """The lower triangle, copied to the upper one."""
-    return add(tril(x, 0), t(tril(x, -1)))
+def _mirrored(x: Any) -> Any:
+    """The upper triangle, mirrored to the lower one; the diagonal is real."""
+    upper = triu(x, 1)
+    diagonal = where(on_diagonal(x.shape[-1]), to_dtype(real_of(x), x.dtype), 0.0)
+    return add(diagonal, add(upper, h(upper)))
 
 
 def qr_grad(g: Any, x: Any, part: str) -> tuple:
-    """For M >= N: (g_q + Q copy_lower(m)) R^-T with m = R g_r^T - g_q^T Q."""
+    """For M >= N: (g_q + Q mirrored(m)) R^-H with m = g_r R^H - Q^H g_q."""
     q, r = qr(x, part="q"), qr(x, part="r")
-    back = t(inverse(r))
+    back = h(inverse(r))
     if part == "q":
-        m = -matmul(t(g), q)
-        return (matmul(add(g, matmul(q, _copy_lower(m))), back),)
-    m = matmul(r, t(triu(g)))
-    return (matmul(matmul(q, _copy_lower(m)), back),)
+        m = -matmul(h(q), g)
+        return (matmul(add(g, matmul(q, _mirrored(m))), back),)
+    m = matmul(triu(g), h(r))
+    return (matmul(matmul(q, _mirrored(m)), back),)
 
 
 qr = host_op(
@@ -330,18 +357,29 @@ det = host_op(
     "The determinant of each matrix.",
     (Arg("x"),),
     np.linalg.det,
-    lambda g, x, out: (mul(matrix_share(mul(g, out)), t(inverse(x))),),
+    lambda g, x, out: (mul(matrix_share(mul(g, conj_of(out))), h(inverse(x))),),
     shape=_number_shape,
     torch=("torch.det", "Tensor.det", "torch.linalg.det"),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
 )
+
+
+def sign_grad(g: Any, x: Any, out: Any, meta: Meta) -> tuple:
+    """Only a complex sign changes: it turns by the imaginary part of log det."""
+    if not meta.dtype("x").is_complex:
+        return (zeros(meta.shape("x"), meta.dtype("x")),)
+    turn = imag(mul(conj_of(g), out))
+    share = complex_(mul(turn, 0.0), -turn)
+    return (mul(matrix_share(share), h(inverse(x))),)
+
+
 slogdet_sign = host_op(
     "slogdet_sign",
     "The sign of the determinant.",
     (Arg("x"),),
     lambda x: np.linalg.slogdet(x)[0],
-    lambda meta: (zeros(meta.shape("x"), meta.dtype("x")),),
+    sign_grad,
     shape=_number_shape,
     samples=lambda rng: [Sample((well(rng, 3, 3),))],
     error_samples=SQUARE_ERRORS,
@@ -351,8 +389,9 @@ logabsdet = host_op(
     "log of the size of the determinant.",
     (Arg("x"),),
     lambda x: np.linalg.slogdet(x)[1],
-    lambda g, x: (mul(matrix_share(g), t(inverse(x))),),
+    lambda g, x: (mul(to_dtype(matrix_share(g), x.dtype), h(inverse(x))),),
     shape=_number_shape,
+    dtype=lambda call: inexact_dtype(call).to_real(),
     samples=lambda rng: [Sample((well(rng, 3, 3),)), Sample((well(rng, 2, 2, 2),))],
     error_samples=SQUARE_ERRORS,
 )

@@ -9,12 +9,19 @@ import numpy as np
 
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, OpDef, Value
 from rushlight.ops.binary import eq, gt, lt, maximum, minimum, sub
-from rushlight.ops.build import like, size_value
+from rushlight.ops.build import like, size_value, to_dtype
+from rushlight.ops.complex import sgn
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.pointwise import xlogy
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.rules import Shape, broadcast_shapes, elementwise_shape, float_dtype
+from rushlight.ops.rules import (
+    Shape,
+    broadcast_shapes,
+    elementwise_shape,
+    float_dtype,
+    inexact_dtype,
+)
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, exp, log, log1p, sigmoid, sign
@@ -89,6 +96,7 @@ def _pair_loss(
 ) -> OpDef:  # fmt: skip
     """A loss of input - target: each(difference, value) with its slope."""
     values = () if value is None else (value,)
+    fields.setdefault("dtype", float_dtype)
 
     def decompose(input: Any, target: Any, reduction: str = "mean", **named: Any) -> Any:  # noqa: A002
         extra = [like(v, input.dtype) for v in named.values()]
@@ -99,7 +107,8 @@ def _pair_loss(
 
     def grads(g: Any, input: Any, target: Any, extra: list, reduction: str, meta: Meta) -> tuple:  # noqa: A002, E501
         each_g = share(g, full_shape(meta), reduction)
-        by_input = each_g * slope(sub(input, target), *(like(v, input.dtype) for v in extra))
+        along = slope(sub(input, target), *(like(v, input.dtype) for v in extra))
+        by_input = to_dtype(each_g, along.dtype) * along
         return by_input, -by_input if meta.needs("target") else None
 
     def plain(g: Any, input: Any, target: Any, reduction: str, meta: Meta) -> tuple:  # noqa: A002
@@ -118,7 +127,7 @@ def _pair_loss(
 
     return composite(
         name, doc, (Arg("input"), Arg("target"), *values, REDUCTION), decompose, numpy_meaning,
-        rule, shape=loss_shape, dtype=float_dtype, torch=(f"nn.functional.{name}",),
+        rule, shape=loss_shape, torch=(f"nn.functional.{name}",),
         check=check_reduction, samples=samples(*(v.default for v in values)),
         error_samples=() if values else ERRORS, **fields,
     )  # fmt: skip
@@ -136,7 +145,8 @@ def _huber(d: Any, delta: Any) -> Any:
 
 mse_loss = _pair_loss("mse_loss", "The squared difference.", lambda d: d * d, np.square,
                       lambda d: d * 2.0)  # fmt: skip
-l1_loss = _pair_loss("l1_loss", "The size of the difference.", abs_, np.abs, sign)
+l1_loss = _pair_loss("l1_loss", "The size of the difference.", abs_, np.abs, sgn,
+                     dtype=lambda call: inexact_dtype(call).to_real())  # fmt: skip
 smooth_l1_loss = _pair_loss(
     "smooth_l1_loss",
     "Square below beta (over 2 beta), linear above.",

@@ -11,7 +11,7 @@ import numpy as np
 from rushlight.ir.opdef import Arg, Attr, Call, Value
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add, maximum, mul
-from rushlight.ops.build import keep, like, size_value, sum_to_shape
+from rushlight.ops.build import conj_of, keep, like, size_value, sum_to_shape
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.reduce import reduce_sum
@@ -139,6 +139,7 @@ layer_norm = composite(
     error_samples=(
         ErrorSample((np.ones((2, 3)), np.ones(2), None, 1e-5), {}, RuntimeError, "same shape as"),
     ),
+    pair='"LayerNormKernelImpl"',
 )
 
 
@@ -163,6 +164,8 @@ def rms_norm_grad(
 ) -> tuple:
     shape = meta.shape("input")
     dims = last_dims(len(shape), normalized_ndim)
+    input = conj_of(input)  # noqa: A001
+    weight = weight if weight is None else conj_of(weight)
     rstd = rsqrt(mean_over(input * input, dims) + like(eps, input.dtype))
     unit = input * rstd
     inner = g if weight is None else g * weight

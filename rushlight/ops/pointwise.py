@@ -24,10 +24,11 @@ from rushlight.ops.binary import (
     minimum,
     sub,
 )
-from rushlight.ops.build import full, like
+from rushlight.ops.build import conj_of, full, like, real_of
+from rushlight.ops.complex import complex_, imag, real
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
-from rushlight.ops.rules import bool_dtype, common_dtype
+from rushlight.ops.rules import bool_dtype, common_dtype, inexact_dtype
 from rushlight.ops.samples import Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import (
@@ -88,6 +89,7 @@ clamp = composite(
         Sample((array(rng, 3, 4), None, array(rng))),
         Sample((array(rng, 5), array(rng, 5), None)),
     ],
+    pair="clamp is not supported for complex types",
 )
 
 
@@ -104,7 +106,12 @@ lerp = composite(
     (Arg("x"), Arg("end"), Arg("weight")),
     lerp_decompose,
     lambda x, end, weight: x + weight * (end - x),
-    lambda g, x, end, weight, meta: (g * (1.0 - weight), g * weight, g * (end - x)),
+    lambda g, x, end, weight, meta: (
+        g * (1.0 - conj_of(weight)),
+        g * conj_of(weight),
+        g * conj_of(end - x),
+    ),
+    dtype=inexact_dtype,
     torch=torch_names("lerp"),
     samples=lambda rng: [Sample((array(rng, 3, 4), array(rng, 4), array(rng, 3, 1, low=0)))],
 )
@@ -131,6 +138,7 @@ addcdiv = composite(
     (Arg("x"), Arg("tensor1"), Arg("tensor2"), Value("value", 1)),
     lambda x, tensor1, tensor2, value: x + like(value, x.dtype) * (tensor1 / tensor2),
     lambda x, tensor1, tensor2, value: x + value * tensor1 / tensor2,
+    dtype=inexact_dtype,
     torch=torch_names("addcdiv"),
     samples=_three,
 )
@@ -167,6 +175,10 @@ def _hypot(x: Any, y: Any) -> Any:
 
 
 def logaddexp_decompose(x: Any, y: Any) -> Any:
+    """From the larger one (the one with the larger real part)."""
+    if x.dtype.is_complex:
+        larger = ge(real_of(x), real_of(y))
+        return where(larger, x, y) + log1p(exp(where(larger, y - x, x - y)))
     high = maximum(x, y)
     distance = where(logical_and(isinf(x), eq(x, y)), 0.0, -abs_(x - y))
     return high + log1p(exp(distance))
@@ -177,8 +189,9 @@ logaddexp = composite(
     "log(exp(x) + exp(y)).",
     (Arg("x"), Arg("y")),
     logaddexp_decompose,
-    np.logaddexp,
-    lambda g, x, y, meta: (g * sigmoid(x - y), g * sigmoid(y - x)),
+    lambda x, y: np.log(np.exp(x) + np.exp(y)) if x.dtype.kind == "c" else np.logaddexp(x, y),
+    lambda g, x, y, meta: (g * sigmoid(conj_of(x - y)), g * sigmoid(conj_of(y - x))),
+    dtype=inexact_dtype,
     torch=("torch.logaddexp", "Tensor.logaddexp"),
     samples=samples.binary(),
 )
@@ -220,6 +233,8 @@ xlogy = composite(
 
 
 def nan_to_num_decompose(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if x.dtype.is_complex:
+        return complex_(*(nan_to_num_decompose(f(x), nan, posinf, neginf) for f in (real, imag)))
     if not x.dtype.is_floating_point:
         return x
     dtype = x.dtype
@@ -253,6 +268,7 @@ heaviside = composite(
     compute_f32=False,
     torch=torch_names("heaviside"),
     samples=samples.binary(),
+    pair="heaviside is not yet implemented for complex tensors.",
 )
 frac = composite(
     "frac",
@@ -312,15 +328,17 @@ def _simple(name: str, doc: str, decompose: Callable, reference: Callable, **fie
 # fmt: off
 deg2rad = _simple("deg2rad", "Degrees to radians.", lambda x: x * (pi / 180), np.deg2rad)
 rad2deg = _simple("rad2deg", "Radians to degrees.", lambda x: x * (180 / pi), np.rad2deg)
-sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc)
+sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc, dtype=inexact_dtype)
 isposinf = _simple("isposinf", "True where plus infinity.",
                    lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP,
                    dtype=bool_dtype, compute_f32=False, promote="same",
-                   torch=torch_names("isposinf", False))
+                   torch=torch_names("isposinf", False),
+                   pair="isposinf does not support complex inputs.")
 isneginf = _simple("isneginf", "True where minus infinity.",
                    lambda x: logical_and(isinf(x), lt(x, 0)), np.isneginf, grad=STEP,
                    dtype=bool_dtype, compute_f32=False, promote="same",
-                   torch=torch_names("isneginf", False))
+                   torch=torch_names("isneginf", False),
+                   pair="isneginf does not support complex inputs.")
 # fmt: on
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.ir.opdef import Arg, Call, Value
 from rushlight.ops.binary import add, eq, mul
-from rushlight.ops.build import expand_to, like, reshape_to, sum_to_shape, swap_last
+from rushlight.ops.build import conj_of, expand_to, like, reshape_to, sum_to_shape, swap_last
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
@@ -110,9 +110,10 @@ def matmul_grad(g: Any, a: Any, b: Any, meta: Meta) -> tuple:
 def matrix_grads(g: Any, a: Any, b: Any, meta: Meta) -> tuple:
     by_a = by_b = None
     if meta.needs("a"):
-        full = batched_dot(g, swap_last(b, b.ndim))
+        full = batched_dot(g, swap_last(conj_of(b), b.ndim))
         by_a = sum_to_shape(full, full.shape, a.shape)
     if meta.needs("b"):
+        a = conj_of(a)
         if b.ndim == 2:
             count = _folded(a.shape[:-1])
             rows = reshape_to(a, a.shape, (count, a.shape[-1]))
@@ -170,9 +171,9 @@ def linear_grad(g: Any, input: Any, weight: Any, meta: Meta) -> tuple:  # noqa: 
     rows = reshape_to(g, meta.out_shape, (count, features))
     by_input = by_weight = by_bias = None
     if meta.needs("input"):
-        by_input = reshape_to(dot(rows, weight), (count, shape[-1]), shape)
+        by_input = reshape_to(dot(rows, conj_of(weight)), (count, shape[-1]), shape)
     if meta.needs("weight"):
-        flat = reshape_to(input, shape, (count, shape[-1]))
+        flat = reshape_to(conj_of(input), shape, (count, shape[-1]))
         by_weight = dot(permute(rows, (1, 0)), flat)
     if meta.needs("bias"):
         by_bias = reduce_sum(rows, (0,))
@@ -181,7 +182,7 @@ def linear_grad(g: Any, input: Any, weight: Any, meta: Meta) -> tuple:  # noqa: 
 
 def _vector_linear_grad(g: Any, x: Any, weight: Any, meta: Meta) -> tuple:
     outer = reshape(g, (*meta.out_shape, 1))
-    return mul(outer, weight), mul(outer, x), g
+    return mul(outer, conj_of(weight)), mul(outer, conj_of(x)), g
 
 
 def check_linear(call: Call) -> None:

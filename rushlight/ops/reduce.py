@@ -10,6 +10,7 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Call, Dim, Dims, NotDifferentiable, OpDef, op
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops import samples
 from rushlight.ops.binary import div, eq, logical_and, mul
 from rushlight.ops.build import full, keep, unreduce, zeros
@@ -90,7 +91,8 @@ def _sum_reference(x: np.ndarray, dims: tuple) -> np.ndarray:
 
 # fmt: off
 reduce_sum = _reduce("reduce_sum", "The sum over dims, in the operand's dtype.", _sum_reference,
-                     lambda g, dims, meta: (unreduce(g, meta.shape("x"), dims),))
+                     lambda g, dims, meta: (unreduce(g, meta.shape("x"), dims),),
+                     pair=pairs.by_parts(lambda x, dims: reduce_sum(x, dims)))
 reduce_prod = _reduce("reduce_prod", "The product over dims, in the operand's dtype.",
                       lambda x, dims: np.prod(x, axis=dims, dtype=x.dtype), prod_grad)
 reduce_max = _reduce("reduce_max", "The largest over dims; NaN if there is one.",
@@ -167,7 +169,8 @@ def _scan_position(better: Callable) -> Callable:
 # fmt: off
 scan_sum = _scan("scan_sum", "Running sums along dim.",
                  lambda x, dim: np.cumsum(x, axis=dim, dtype=x.dtype),
-                 lambda g, dim: (reverse_sum(g, dim),))
+                 lambda g, dim: (reverse_sum(g, dim),),
+                 pair=pairs.by_parts(lambda x, dim: scan_sum(x, dim)))
 scan_prod = _scan("scan_prod", "Running products along dim.",
                   lambda x, dim: np.cumprod(x, axis=dim, dtype=x.dtype), scan_prod_grad)
 scan_max = _scan("scan_max", "The largest so far along dim.",

@@ -105,6 +105,21 @@ def float_dtype(call: Call) -> DType:
     return dtype
 
 
+def inexact_dtype(call: Call) -> DType:
+    """The operands' dtype, which must be floating point or complex."""
+    dtype = common_dtype(call)
+    if not dtype.is_inexact:
+        raise RuntimeError(
+            f"{call.op.name}: operands must be floating point or complex, got {dtype.name}"
+        )
+    return dtype
+
+
+def size_dtype(call: Call) -> DType:
+    """The operand's dtype; of complex numbers, that of their parts."""
+    return common_dtype(call).to_real()
+
+
 def integral_dtype(call: Call) -> DType:
     """The operands' dtype, which must be an integer or bool."""
     dtype = common_dtype(call)

@@ -49,6 +49,11 @@ def array(rng: Rng, *shape: int, low: float = -2, high: float = 2) -> np.ndarray
     return rng.permutation(values).reshape(shape)
 
 
+def complex_array(rng: Rng, *shape: int, low: float = -2, high: float = 2) -> np.ndarray:
+    """Random complex doubles; the parts as in `array`."""
+    return array(rng, *shape, low=low, high=high) + 1j * array(rng, *shape, low=low, high=high)
+
+
 def whole(rng: Rng, *shape: int, low: int = 0, high: int = 5) -> np.ndarray:
     return rng.integers(low, high, shape, dtype=np.int64)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import DType, bool_, float32, float64, int32, uint8
+from rushlight.base.dtypes import DType, bool_, convert_array, float32, float64, int32, uint8
 from rushlight.ir import float8 as float8  # conversions of numbers of one byte
 from rushlight.ir import scalar as s
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, op
+from rushlight.ops import complex_pairs as pairs
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import common_dtype, dtype_attr, elementwise_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
@@ -47,6 +48,7 @@ where = op(
     grad=where_grad,
     torch=("torch.where",),
     cheap=True,
+    pair=pairs.where,
     check=check_condition,
     samples=where_samples,
     error_samples=(
@@ -65,6 +67,8 @@ def scalar_cast(x: s.E, dtype: DType) -> s.E:
 
 
 def cast_reference(x: np.ndarray, dtype: DType) -> np.ndarray:
+    if dtype.kind == "complex" or x.dtype.kind in "cV":
+        return convert_array(x, dtype)
     if dtype.kind == "uint" and x.dtype.kind == "f":
         # Through int64, so that -1.0 becomes 255 on every machine.
         return x.astype(np.int64).astype(dtype.np)
@@ -72,8 +76,9 @@ def cast_reference(x: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def cast_grad(g: Any, meta: Meta) -> tuple:
-    both_float = meta.dtype("x").is_floating_point and meta.out_dtype.is_floating_point
-    return (cast(g, meta.dtype("x")) if both_float else None,)
+    """Of a real operand, the real part is what comes back."""
+    both = meta.dtype("x").is_inexact and meta.out_dtype.is_inexact
+    return (cast(g, meta.dtype("x")) if both else None,)
 
 
 def cast_samples(rng: Rng) -> list[Sample]:
@@ -92,6 +97,7 @@ cast = op(
     scalar=scalar_cast,
     reference=cast_reference,
     grad=cast_grad,
+    pair=pairs.cast,
     cheap=True,
     promote="none",
     samples=cast_samples,

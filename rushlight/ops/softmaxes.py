@@ -11,8 +11,9 @@ from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
-from rushlight.ops.binary import eq, le, logical_and, ne
-from rushlight.ops.build import iota_along, keep, pad_dim, slice_dim, to_dtype
+from rushlight.ops.binary import eq, gt, le, logical_and, maximum, ne
+from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, real_of, slice_dim, to_dtype
+from rushlight.ops.complex import complex_, imag
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
@@ -23,11 +24,11 @@ from rushlight.ops.reduce import (
     scan_sum,
 )
 from rushlight.ops.reductions import whole_sum_dtype
-from rushlight.ops.rules import float_dtype, is_static, operand_shape
+from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
-from rushlight.ops.unary import exp, log
+from rushlight.ops.unary import abs_, exp, isfinite, log, log1p
 
 INPUTS = (Arg("input"), Dim("dim"))
 ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out of range"),)
@@ -99,6 +100,7 @@ softmax = composite(
     promote="float",
     samples=samples,
     error_samples=ERRORS,
+    pair='"softmax_lastdim_kernel_impl"',
 )
 log_softmax = composite(
     "log_softmax",
@@ -112,6 +114,7 @@ log_softmax = composite(
     promote="float",
     samples=samples,
     error_samples=ERRORS,
+    pair='"log_softmax_lastdim_kernel_impl"',
 )
 
 
@@ -186,21 +189,90 @@ cumprod = composite(
 )
 
 
+# [running logsumexp] Blocks of FEW elements, each element against those before it in its block; the
+# blocks' last results are blocks again. So the work is n * FEW, and exact for any range: nothing
+# is taken from a sum of exponentials once it is there.
+FEW, LEVELS = 16, 3
+
+
 def logcumsumexp_rule(x: Any, dim: int) -> Any:
-    """Each element's logsumexp over those up to it: n * n work, but exact for any range."""
-    ndim, size = x.ndim, x.shape[dim]
-    lines = permute(x, (*(i for i in range(ndim) if i != dim), dim))
-    rows = reshape(lines, (*lines.shape[:-1], 1, size))
-    before = le(iota_along(2, 1, size), iota_along(2, 0, size))
-    rows = where(before, rows, float("-inf"))
-    result = logsumexp_decompose(rows, (ndim,))
-    return permute(result, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
+    order = (*(i for i in range(x.ndim) if i != dim), dim)
+    lines = permute(x, order)
+    result = _complex_running(lines) if x.dtype.is_complex else _running(lines, LEVELS)
+    return permute(result, tuple(sorted(range(x.ndim), key=order.__getitem__)))
+
+
+def _running(x: Any, levels: int) -> Any:
+    """Over the last dim."""
+    *lead, size = x.shape
+    last = x.ndim - 1
+    if not levels or (is_static(size) and size <= 2 * FEW):
+        return _against_earlier(x)
+    count = ceildiv(size, FEW)
+    nothing = float("-inf")
+    padded = pad_dim(x, x.ndim, last, 0, count * FEW - size, nothing, x.dtype)
+    inner = _against_earlier(reshape(padded, (*lead, count, FEW)))
+    ends = reshape(slice_dim(inner, inner.shape, last + 1, FEW - 1, 1), (*lead, count))
+    ends = _running(ends, levels - 1)
+    before = slice_dim(ends, ends.shape, last, 0, count - 1)
+    before = pad_dim(before, x.ndim, last, 1, 0, nothing, x.dtype)
+    total = _joined(inner, reshape(before, (*lead, count, 1)))
+    return slice_dim(reshape(total, padded.shape), padded.shape, last, 0, size)
+
+
+def _joined(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)); of two equal infinities that one."""
+    top = maximum(a, b)
+    apart = where(eq(a, b), 0.0, -abs_(a - b))
+    return where(isfinite(top), top + log1p(exp(apart)), top)
+
+
+def _against_earlier(x: Any) -> Any:
+    """Each element's logsumexp over those up to it."""
+    return logsumexp_decompose(_upto(x), (x.ndim,))
+
+
+def _upto(x: Any) -> Any:
+    """For each element of the last dim, the row of those up to it (-inf after it)."""
+    *lead, size = x.shape
+    rows = reshape(x, (*lead, 1, size))
+    upto = le(iota_along(2, 1, size), iota_along(2, 0, size))
+    return where(upto, rows, float("-inf"))
+
+
+def _complex_running(x: Any) -> Any:
+    """Of complex numbers: n * n work."""
+    return _from_largest(_upto(x))
+
+
+def _from_largest(rows: Any) -> Any:
+    """logsumexp of complex numbers over the last dim, counted from the largest of them: the
+    imaginary part is near that one's, whatever its size."""
+    last, re = rows.ndim - 1, real_of(rows)
+    high = over_last(re, last, reduce_max)
+    turn = over_last(where(eq(re, high), imag(rows), float("-inf")), last, reduce_max)
+    top = complex_(where(isfinite(high), high, 0.0), turn)
+    total = log(over_last(exp(rows - top), last, reduce_sum)) + top
+    return reshape(total, rows.shape[:-1])
 
 
 def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tuple:  # noqa: A002
-    """Element i has the share exp(x_i - out_j) in each later result j; of nothing, no share."""
+    """The sum over later results j of g_j exp(x_i - out_j), by logarithms of both signs of g."""
     if not meta.shape("input"):
         return (g,)
+    if input.dtype.is_complex:
+        return (_complex_logcumsumexp_grad(g, input, out, dim, meta),)
+    total = None
+    for sign_of in (g, -g):
+        held = where(gt(sign_of, 0.0), sign_of, 1.0)
+        share = where(logical_and(gt(sign_of, 0.0), isfinite(out)), log(held) - out, float("-inf"))
+        later = flip(logcumsumexp(flip(share, (dim,)), dim), (dim,))
+        part = exp(later + input)
+        total = part if total is None else total - part
+    return (where(ne(input, float("-inf")), total, 0.0),)
+
+
+def _complex_logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> Any:  # noqa: A002
     ndim, size = meta.ndim("input"), meta.shape("input")[dim]
     order = (*(i for i in range(ndim) if i != dim), dim)
     x, y, by = (permute(v, order) for v in (input, out, g))
@@ -208,9 +280,15 @@ def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tup
     later = le(iota_along(2, 1, size), iota_along(2, 0, size))
     some = logical_and(later, ne(reshape(y, (*lead, size, 1)), float("-inf")))
     gap = reshape(x, (*lead, 1, size)) - reshape(y, (*lead, size, 1))
-    share = where(some, exp(where(some, gap, 0.0)), 0.0)
+    share = where(some, exp(conj_of(where(some, gap, 0.0))), 0.0)
     total = reduce_sum(reshape(by, (*lead, size, 1)) * share, (ndim - 1,))
-    return (permute(total, (*range(dim), ndim - 1, *range(dim, ndim - 1))),)
+    return permute(total, (*range(dim), ndim - 1, *range(dim, ndim - 1)))
+
+
+def running_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    if x.dtype.kind == "c":
+        return np.log(np.cumsum(np.exp(x), axis=axis))
+    return np.logaddexp.accumulate(x, axis=axis)
 
 
 logcumsumexp = composite(
@@ -218,10 +296,10 @@ logcumsumexp = composite(
     "log of the running sums of exponentials along dim.",
     INPUTS,
     at_least_1d(logcumsumexp_rule),
-    _numpy_along(lambda x, axis: np.logaddexp.accumulate(x, axis=axis)),
+    _numpy_along(running_logsumexp),
     logcumsumexp_grad,
     shape=operand_shape,
-    dtype=float_dtype,
+    dtype=inexact_dtype,
     torch=("torch.logcumsumexp", "Tensor.logcumsumexp"),
     samples=samples,
     error_samples=ERRORS,

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Dims
+from rushlight.base.dtypes import DType
+from rushlight.ir.opdef import Arg, Attr, Call, Dims
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, maximum, ne, sub
-from rushlight.ops.build import full, size_value, to_dtype
+from rushlight.ops.build import conj_of, full, real_of, size_value, squared_size, to_dtype
+from rushlight.ops.complex import sgn
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import (
@@ -22,12 +24,12 @@ from rushlight.ops.reduce import (
 from rushlight.ops.reductions import count_of, mean_decompose, over, reduction, spread
 from rushlight.ops.rules import (
     all_dims,
-    float_dtype,
+    inexact_dtype,
     is_static,
 )
 from rushlight.ops.samples import Rng, Sample, array
 from rushlight.ops.select import where
-from rushlight.ops.unary import abs_, exp, isfinite, log, sign, sqrt
+from rushlight.ops.unary import abs_, exp, isfinite, log, sqrt
 
 SPREAD_INPUTS = (Arg("input"), Dims("dim", None), Attr("correction", 1), Attr("keepdim", False))
 
@@ -50,9 +52,14 @@ def var_decompose(
     correction: Any = 1,
     keepdim: bool = False,  # noqa: A002
 ) -> Any:
-    off = centered(input, dim)
-    free = _free_count(input.shape, dim, correction, input.dtype)
-    return over(off * off, dim, keepdim, reduce_sum) / free
+    square = squared_size(centered(input, dim))
+    free = _free_count(input.shape, dim, correction, square.dtype)
+    return over(square, dim, keepdim, reduce_sum) / free
+
+
+def spread_dtype(call: Call) -> DType:
+    """Of a size: real for complex numbers."""
+    return inexact_dtype(call).to_real()
 
 
 def var_grad(
@@ -64,8 +71,8 @@ def var_grad(
     meta: Meta,  # noqa: A002
 ) -> tuple:
     shape, dtype = meta.shape("input"), meta.dtype("input")
-    share = g * 2.0 / _free_count(shape, dim, correction, dtype)
-    return (spread(share, shape, dim, keepdim) * centered(input, dim),)
+    share = g * 2.0 / _free_count(shape, dim, correction, dtype.to_real())
+    return (to_dtype(spread(share, shape, dim, keepdim), dtype) * centered(input, dim),)
 
 
 def std_grad(
@@ -99,12 +106,12 @@ def spread_samples(rng: Rng) -> list[Sample]:
 
 var = reduction("var", "The mean squared distance from the mean, by n - correction.",
                  var_decompose, _numpy_spread(np.var), var_grad, SPREAD_INPUTS,
-                 samples=spread_samples)  # fmt: skip
+                 samples=spread_samples, dtype=spread_dtype)  # fmt: skip
 std = reduction("std", "The square root of var.",
                  lambda input, dim=None, correction=1, keepdim=False: sqrt(
                      var_decompose(input, dim, correction, keepdim)
                  ), _numpy_spread(np.std), std_grad,
-                 SPREAD_INPUTS, samples=spread_samples)  # fmt: skip
+                 SPREAD_INPUTS, samples=spread_samples, dtype=spread_dtype)  # fmt: skip
 
 
 def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A002
@@ -112,8 +119,8 @@ def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> A
         return input
     if any(is_static(input.shape[d]) and input.shape[d] == 0 for d in all_dims(dim, input.ndim)):
         return log(over(input, dim, keepdim, reduce_sum))  # of nothing: log 0
-    top = over(input, dim, True, reduce_max)
-    top = where(isfinite(top), top, 0.0)
+    top = over(real_of(input), dim, True, reduce_max)
+    top = to_dtype(where(isfinite(top), top, 0.0), input.dtype)
     total = log(over(exp(input - top), dim, True, reduce_sum)) + top
     return total if keepdim else _drop(total, input.shape, dim)
 
@@ -126,14 +133,14 @@ def _drop(x: Any, shape: tuple, dim: Any) -> Any:
 def logsumexp_grad(g: Any, input: Any, out: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:  # noqa: A002
     shape = meta.shape("input")
     whole = spread(out, shape, dim, keepdim)
-    share = exp(input - where(isfinite(whole), whole, 0.0))
+    share = exp(conj_of(input - where(isfinite(whole), whole, 0.0)))
     return (spread(g, shape, dim, keepdim) * share,)
 
 
 logsumexp = reduction("logsumexp", "log of the sum of exponentials over dims.",
                        logsumexp_decompose,
                        lambda input, dim, keepdim: ref.logsumexp(input, ref.axes(dim), keepdim),
-                       logsumexp_grad, promote="float")  # fmt: skip
+                       logsumexp_grad, dtype=inexact_dtype, promote="float")  # fmt: skip
 
 
 NORM_INPUTS = (Arg("input"), Attr("p", 2.0), Dims("dim", None), Attr("keepdim", False))
@@ -149,11 +156,11 @@ def norm_decompose(
     if p == math.inf or p == -math.inf:
         return over(size, dim, keepdim, reduce_max if p > 0 else reduce_min)
     if p == 0:
-        return over(to_dtype(ne(input, 0.0), input.dtype), dim, keepdim, reduce_sum)
+        return over(to_dtype(ne(input, 0.0), size.dtype), dim, keepdim, reduce_sum)
     if p == 1:
         return over(size, dim, keepdim, reduce_sum)
     if p == 2:
-        return sqrt(over(input * input, dim, keepdim, reduce_sum))
+        return sqrt(over(squared_size(input), dim, keepdim, reduce_sum))
     return over(size ** float(p), dim, keepdim, reduce_sum) ** (1.0 / p)
 
 
@@ -176,23 +183,27 @@ def norm_grad(
     meta: Meta,  # noqa: A002
 ) -> tuple:
     """0 where the norm is 0."""
-    shape, dtype = meta.shape("input"), meta.dtype("input")
+    shape, dtype = meta.shape("input"), meta.out_dtype
+
+    def along(size: Any, direction: Any) -> tuple:
+        return (to_dtype(size, direction.dtype) * direction,)
+
     if p == 0:
         return (None,)
     if p == 1:
-        return (spread(g, shape, dim, keepdim) * sign(input),)
+        return along(spread(g, shape, dim, keepdim), sgn(input))
     if p in (math.inf, -math.inf):
         same = to_dtype(eq(abs_(input), spread(out, shape, dim, keepdim)), dtype)
         share = g / over(same, dim, keepdim, reduce_sum)
-        return (spread(share, shape, dim, keepdim) * same * sign(input),)
+        return along(spread(share, shape, dim, keepdim) * same, sgn(input))
     flat = eq(out, 0.0)
     safe = where(flat, 1.0, out)
     if p == 2:
-        return (spread(where(flat, 0.0, g / safe), shape, dim, keepdim) * input,)
+        return along(spread(where(flat, 0.0, g / safe), shape, dim, keepdim), input)
     share = spread(where(flat, 0.0, g * safe ** (1.0 - p)), shape, dim, keepdim)
     zero = eq(input, 0.0)
     power = where(zero, 0.0, where(zero, 1.0, abs_(input)) ** (p - 1.0))
-    return (share * power * sign(input),)
+    return along(share * power, sgn(input))
 
 
 norm = reduction(
@@ -202,7 +213,7 @@ norm = reduction(
     norm_reference,
     norm_grad,
     NORM_INPUTS,
-    dtype=float_dtype,
+    dtype=spread_dtype,
     torch=("torch.norm", "Tensor.norm"),
     samples=lambda rng: [
         Sample((array(rng, 3, 4),), {"p": p, "dim": d, "keepdim": k})

@@ -1,5 +1,6 @@
 """`torch.optim`: optimizers and learning rate schedulers."""
 
+from rushlight import names as _names
 from rushlight.optim import lr_scheduler, swa_utils
 from rushlight.optim.adadelta import Adadelta
 from rushlight.optim.adafactor import Adafactor
@@ -18,6 +19,7 @@ from rushlight.optim.sgd import SGD
 from rushlight.optim.sparse_adam import SparseAdam
 from rushlight.optim.swap import swap_in_optimizer_params_and_state
 
+__getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "ASGD",
     "LBFGS",

@@ -10,6 +10,7 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.serialization.errors import UnsupportedObjectError
+from rushlight.tensors.cells import own_array
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def bytes_to_tensor(
         raise UnsupportedObjectError(f"dtype {dtype_name} has no counterpart here")
     if math.prod(shape) == 0:
         return torch.empty(shape, dtype=dtype)
-    flat = torch.from_numpy(np.frombuffer(buffer, dtype=storage.numpy_name))
-    if storage.bits is not None:
-        flat = flat.view(dtype)
-    return flat.reshape(shape)
+    array = np.frombuffer(buffer, np.uint8)
+    if array.ctypes.data % storage.size_bytes:
+        array = array.copy()
+    return own_array(array, dtype, shape)

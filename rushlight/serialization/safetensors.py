@@ -9,9 +9,7 @@ Not supported: dtypes smaller than one byte.
 
 from __future__ import annotations
 
-import io
 import json
-import mmap as memory_map
 import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +25,6 @@ from rushlight.serialization.dtype_names import (
 )
 from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.header import (
-    ALIGNMENT_BYTES,
     CRC_TENSORS,
     MAX_HEADER_BYTES,
     METADATA,
@@ -37,9 +34,9 @@ from rushlight.serialization.header import (
     crc_text,
     parse_header,
 )
+from rushlight.serialization.source import Source
 
 LENGTH_BYTES = 8
-PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 Path = str | os.PathLike[str]
 
 
@@ -80,41 +77,6 @@ def write_tensors(
         file.write(tensor_to_bytes(tensors[entry.name]))
 
 
-class Source:
-    """The bytes of a file from the current position on, read piece by piece or mapped."""
-
-    def __init__(self, file: BinaryIO, is_mapped: bool = False) -> None:
-        """Find out how many bytes there are."""
-        if not file.seekable():
-            file = io.BytesIO(file.read())
-        self.file = file
-        self.position = file.tell()
-        self.size_bytes = file.seek(0, os.SEEK_END) - self.position
-        file.seek(self.position)
-        self.map: memoryview | None = None
-        if is_mapped and self.size_bytes > 0:
-            # Private pages: the tensors may be written to, the file stays as it is.
-            private = memory_map.mmap(file.fileno(), 0, access=memory_map.ACCESS_COPY)
-            self.map = memoryview(private)
-
-    def take(self, count: int) -> bytearray | memoryview:
-        """Return the next bytes in memory that the caller may write to."""
-        if self.map is not None:
-            start = self.position
-            self.position += count
-            piece = self.map[start : start + count]
-            return piece if start % ALIGNMENT_BYTES == 0 else bytearray(piece)
-        buffer = bytearray(count)
-        view = memoryview(buffer)
-        filled = 0
-        while filled < count:
-            got = self.file.readinto(view[filled:])
-            if not got:
-                raise CorruptFileError(f"the file ends {count - filled} bytes too early")
-            filled += got
-        return buffer
-
-
 def read_tensors(source: Source) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Read a whole file; every check is done before its tensor is handed out."""
     if source.size_bytes < LENGTH_BYTES:
@@ -123,17 +85,13 @@ def read_tensors(source: Source) -> tuple[dict[str, torch.Tensor], dict[str, str
     header_bytes = int.from_bytes(start, "little")
     data_bytes = source.size_bytes - LENGTH_BYTES - header_bytes
     if header_bytes > MAX_HEADER_BYTES or data_bytes < 0:
-        if start.startswith(PICKLE_STARTS):
-            raise CorruptFileError(
-                "this is a file of pickled objects, which can run code when it is read; only "
-                "safetensors files are loaded"
-            )
         raise CorruptFileError(
             f"the header says it has {header_bytes} bytes; the file has {source.size_bytes} and "
             f"{MAX_HEADER_BYTES} are allowed"
         )
     entries, metadata = parse_header(bytes(source.take(header_bytes)), data_bytes)
-    checksums = parse_checksums(metadata, entries)
+    # A mapped file stays on the disk until it is used: nothing is summed.
+    checksums = parse_checksums(metadata, entries) if source.map is None else None
     buffers = {}
     # One thread sums what has been read while the next tensor comes in.
     with ThreadPoolExecutor(max_workers=1) as adder:
@@ -156,7 +114,10 @@ def parse_checksums(metadata: dict[str, str], entries: list[Entry]) -> dict[str,
     """Return the checksum of each tensor, or None for a file of another tool."""
     if CRC_TENSORS not in metadata:
         return None
-    checksums = json.loads(metadata[CRC_TENSORS])
+    try:
+        checksums = json.loads(metadata[CRC_TENSORS])
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"the checksums cannot be read: {error}") from error
     if not isinstance(checksums, dict) or set(checksums) != {entry.name for entry in entries}:
         raise CorruptFileError("the checksums name other tensors than the header")
     return checksums

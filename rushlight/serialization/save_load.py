@@ -1,96 +1,144 @@
-"""`torch.save` and `torch.load`: any tree of tensors and plain values in a safetensors file.
+"""`torch.save` and `torch.load`: which format a file gets, and which it has.
 
-No pickle: a file holds data and no code, so loading one can run nothing.
+Written is PyTorch's zip format, or safetensors where the name ends in ".safetensors". Read is what
+the first bytes say: either of these, or PyTorch's format before 1.6.
 """
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+import pickle
+import warnings
 from typing import Any, BinaryIO
 
-import rushlight as torch
 from rushlight.serialization.atomic_file import replace_file
-from rushlight.serialization.errors import CorruptFileError
-from rushlight.serialization.safetensors import (
-    Source,
-    open_and_read,
-    read_tensors,
-    write_tensors,
-)
-from rushlight.serialization.tree import TreeReader, TreeWriter
+from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization.legacy_file import LegacyReader
+from rushlight.serialization.safetensors import LENGTH_BYTES
+from rushlight.serialization.source import Source
+from rushlight.serialization.torch_file import TorchReader, write_torch
+from rushlight.serialization.tree_file import read_tree_file, write_tree
+from rushlight.serialization.unpickle import UNSAFE_MESSAGE
 
-TREE = "rushlight.tree"
+SAFETENSORS = ".safetensors"
+DEFAULT_PROTOCOL = 2
 File = str | os.PathLike[str] | BinaryIO
+TAR_MARK_AT = 257
 
 
-def save(obj: Any, f: File) -> None:
-    """Write a tree of tensors and plain values; a file by name is replaced whole or not at all.
+def save(
+    obj: Any,
+    f: File,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+) -> None:
+    """Write an object with tensors; a file by name is replaced whole or not at all.
+
+    PyTorch reads the file, and this package reads PyTorch's. A name that ends in ".safetensors"
+    gets a safetensors file: then only trees of tensors and plain values are saved.
 
     Example:
         >>> import io
+        >>> import rushlight as torch
         >>> file = io.BytesIO()
         >>> save({"step": 3, "weight": torch.ones(2)}, file)
         >>> _ = file.seek(0)
         >>> load(file)
         {'step': 3, 'weight': tensor([1., 1.])}
     """
-    writer = TreeWriter()
-    tree = json.dumps(writer.encode(obj, ""), allow_nan=False, separators=(",", ":"))
-
-    def write(file: BinaryIO) -> None:
-        write_tensors(file, writer.tensors, {TREE: tree})
-
-    if isinstance(f, (str, os.PathLike)):
-        replace_file(f, write)
-    else:
-        write(f)
+    if pickle_module is not pickle:
+        raise ValueError("save: pickle_module must be pickle; others cannot write PyTorch's names")
+    if not _use_new_zipfile_serialization:
+        raise ValueError(
+            "save: the format before PyTorch 1.6 is read but not written; leave "
+            "_use_new_zipfile_serialization out"
+        )
+    if not isinstance(f, (str, os.PathLike)):
+        if not hasattr(f, "write"):
+            raise AttributeError(
+                "expected 'f' to be string, path, or a file-like object with a 'write' attribute"
+            )
+        write_torch(obj, f, "archive", pickle_protocol)
+        return
+    name = os.path.basename(os.fspath(f))
+    if name.endswith(SAFETENSORS):
+        replace_file(f, lambda file: write_tree(obj, file))
+        return
+    stem = os.path.splitext(name)[0] if name.isascii() else "archive"
+    replace_file(f, lambda file: write_torch(obj, file, stem or "archive", pickle_protocol))
 
 
 def load(
-    f: File, map_location: Any = None, weights_only: bool = True, mmap: bool | None = None
+    f: File,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **pickle_load_args: Any,
 ) -> Any:
-    """Read what `save` wrote, or a safetensors file of any tool as a dict of tensors.
+    """Read a file of `torch.save`, of this package or of PyTorch, or a safetensors file.
 
-    `map_location` is a device for all tensors, a dict from saved to wanted devices, or a function
-    of a tensor and its saved device; None goes back to the saved device. `mmap` maps a file given
-    by name into memory instead of reading it. `weights_only` changes nothing: there never is
-    anything else.
+    `map_location`: a device for all tensors, a dict from saved to wanted devices, or a function of
+    a torch.UntypedStorage and the device it was saved from, called once for each storage.
+    `weights_only` (the default): only tensors, plain values, and what the user allowed with
+    `torch.serialization.add_safe_globals`; False runs what the file says. `mmap`: map a file given
+    by name; its pages are read when they are used, and no checksum of tensors is made.
+
+    CorruptFileError: the file is damaged. pickle.UnpicklingError: it has more than `weights_only`
+    allows.
+
+    Example:
+        >>> import tempfile
+        >>> import rushlight as torch
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save({"weight": torch.ones(2)}, folder + "/model.pt")
+        ...     load(folder + "/model.pt", map_location="cpu")
+        {'weight': tensor([1., 1.])}
     """
+    weights_only = pickle_module is None if weights_only is None else weights_only
+    if weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    if weights_only and pickle_load_args:
+        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+    options = (map_location, weights_only, pickle_module, pickle_load_args)
     if isinstance(f, (str, os.PathLike)):
-        tensors, metadata = open_and_read(f, is_mapped=bool(mmap))
-    elif mmap:
-        raise ValueError("f must be a file filename in order to use the mmap argument")
-    else:
-        tensors, metadata = read_tensors(Source(f))
-    place = placement(map_location)
-    if TREE not in metadata:
-        return {name: place(tensor, "cpu") for name, tensor in tensors.items()}
-    return read_tree(metadata[TREE], TreeReader(tensors, place))
+        with open(f, "rb") as file:
+            try:
+                return read(Source(file, bool(mmap)), *options)
+            except CorruptFileError as error:
+                raise CorruptFileError(f"{os.fspath(f)}: {error}") from error
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
+    if not hasattr(f, "read"):
+        raise AttributeError(
+            "load: f must be a path or a file-like object with a 'read' attribute, not "
+            f"{type(f).__name__}"
+        )
+    return read(Source(f), *options)
 
 
-def read_tree(text: str, reader: TreeReader) -> Any:
-    """Decode the tree; one that `save` cannot have written is refused as damaged."""
-    try:
-        return reader.decode(json.loads(text))
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptFileError(f"the tree of the file cannot be read: {error!r}") from error
-
-
-def placement(map_location: Any) -> Callable[[torch.Tensor, str], torch.Tensor]:
-    """Return the function that moves a loaded tensor to its device."""
-
-    def place(tensor: torch.Tensor, saved_device: str) -> torch.Tensor:
-        wanted = saved_device
-        if callable(map_location):
-            moved = map_location(tensor, saved_device)
-            if moved is not None:
-                return moved
-        elif isinstance(map_location, dict):
-            wanted = map_location.get(saved_device, saved_device)
-        elif map_location is not None:
-            wanted = map_location
-        return tensor if str(wanted) == "cpu" else tensor.to(wanted)
-
-    return place
+def read(
+    source: Source, map_location: Any, weights_only: bool, pickle_module: Any, options: dict
+) -> Any:
+    """Read a source by what its first bytes say."""
+    head = source.peek(TAR_MARK_AT + 5)
+    if head[:4] == b"GGUF":
+        raise UnsupportedObjectError("a GGUF file: read it with rushlight.serialization.gguf")
+    if head[:4] == b"PK\x03\x04":
+        return TorchReader(source, map_location).load(weights_only, pickle_module, options)
+    if head[TAR_MARK_AT:] == b"ustar":
+        raise RuntimeError(
+            "Cannot use ``weights_only=True`` with files saved in the legacy .tar format. "
+            + UNSAFE_MESSAGE
+        )
+    if head[:1] == b"\x80" and head[LENGTH_BYTES : LENGTH_BYTES + 1] != b"{":
+        if source.map is not None:
+            raise RuntimeError(
+                "mmap can only be used with files saved with `torch.save("
+                "_use_new_zipfile_serialization=True), please torch.save your checkpoint with this "
+                "option in order to use mmap."
+            )
+        return LegacyReader(source, map_location).load(weights_only, pickle_module, options)
+    return read_tree_file(source, map_location)

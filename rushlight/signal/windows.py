@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import rushlight as torch
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 def _places(name: str, M: int, sym: bool, options: dict) -> tuple[Any, int]:  # noqa: N803

@@ -14,16 +14,20 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import RecordFn, Saved, weak
-from rushlight.base.dtypes import DType, bool_, float32, float64, int64, promote_types
+from rushlight.autograd.node import RecordFn, Saved, form_of, weak
+from rushlight.base.dtypes import (
+    DType,
+)
 from rushlight.engine.bound import limit_pending
+from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.engine.realize import PENDING, flush
-from rushlight.ir.node import Node, make_node, scalar_node
+from rushlight.ir.node import Node, make_node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
+from rushlight.tensors.numbers import INEXACT, NUMBERS, common_dtype, number_of, value_of
 from rushlight.tensors.operands import check_bytes
 from rushlight.tensors.storage import EAGER
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
@@ -31,12 +35,6 @@ from rushlight.tensors.tracked import Tracked
 
 CACHE_LIMIT = 4096
 REQUIRED = inspect.Parameter.empty
-
-
-class Defaults:
-    """The dtype of Python floats (torch.set_default_dtype)."""
-
-    dtype: DType = float32
 
 
 class Plan:
@@ -66,6 +64,7 @@ class Plan:
             self.promotes = False
         self.apart = bool(NOT_PROMOTED.intersection(self.names))
         self.tracks = not isinstance(record.grad, NotDifferentiable)
+        self.may_refuse = record.may_refuse
         # An error of the run names the user's line (see engine/origin.py).
         self.may_fail = record.kind in ("composite", "gather", "scatter", "host")
 
@@ -95,7 +94,6 @@ def label_of(name: str) -> str:
 
 
 PLANS: dict[str, Plan] = {}
-NUMBERS = frozenset((int, float, bool))
 FLOATS = frozenset((float, Tracked))
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
@@ -163,9 +161,9 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if ORIGIN.on or plan.may_fail:
         note(node)
     out = new_tensor(node)
-    if STATE.grad and plan.tracks and node.dtype.kind == "float":
+    if STATE.grad and plan.tracks and node.dtype.kind in INEXACT:
         _track(plan, out, operands, owners, src, likes, found[0], label)
-    if EAGER.wanted:
+    if EAGER.wanted or (plan.may_refuse and open_session() is None):
         EAGER.wanted = False
         flush((node,))
     elif node.serial >= PENDING.due:
@@ -179,7 +177,7 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
     """bfloat16 or float16 with a Python float: the float is not rounded first (PyTorch's rule)."""
-    wide = [apply(ops.cast, (a, float32)) if isinstance(a, Tensor) else a for a in operands]
+    wide = [apply(ops.cast, (a, dtype.compute)) if isinstance(a, Tensor) else a for a in operands]
     return apply(ops.cast, (apply(record, tuple(wide)), dtype), label=label)
 
 
@@ -213,7 +211,7 @@ def _split(plan: Plan, args: tuple) -> tuple[list[Any], list[str], list[Node], t
         elif kind == "attr":
             attrs.append(arg if arg.__class__ is not list else tuple(arg))
         elif kind == "value":
-            values.append(_value(arg))
+            values.append(value_of(arg))
             owners.append(name)
         else:
             operands.extend(arg)
@@ -221,103 +219,6 @@ def _split(plan: Plan, args: tuple) -> tuple[list[Any], list[str], list[Node], t
     if plan.has_optional:
         attrs.append(tuple(owners))
     return operands, owners, values, tuple(attrs)
-
-
-def _value(arg: Any) -> Node:
-    if isinstance(arg, Tensor):
-        return arg._value()
-    if isinstance(arg, Node):
-        return arg
-    if arg.__class__ is Tracked:
-        return scalar_node(arg.value, float64, arg)
-    kind = bool_ if arg.__class__ is bool else int64 if isinstance(arg, int) else float64
-    return scalar_node(arg, kind)
-
-
-def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
-    if isinstance(arg, Node):
-        return arg
-    if dtype is None:
-        dtype = next(t._dtype for t in operands if isinstance(t, Tensor))
-    if arg.__class__ is Tracked and dtype.kind == "float":
-        return scalar_node(arg.value, dtype, arg)
-    if arg.__class__ not in NUMBERS:
-        arg = _python_number(arg)
-    if dtype.kind == "float":
-        arg = float(arg)
-    elif dtype.kind == "bool":
-        arg = bool(arg)
-    else:
-        arg = int(arg)
-    return scalar_node(arg, dtype)
-
-
-def _python_number(arg: Any) -> Any:
-    """numpy numbers and the like."""
-    if hasattr(arg, "item"):
-        return arg.item()
-    if hasattr(arg, "__index__"):
-        return arg.__index__()
-    if hasattr(arg, "__float__") and not isinstance(arg, str):
-        return float(arg)
-    raise TypeError(f"expected a Tensor or a number, got {type(arg).__name__}")
-
-
-def common_dtype(record: OpDef, operands: Sequence[Any]) -> DType:
-    """PyTorch's promotion; `float` records give integers the default dtype."""
-    first = operands[0]
-    if isinstance(first, Tensor):
-        dtype = first._dtype
-        for arg in operands:
-            if not (isinstance(arg, Tensor) and arg._dtype is dtype):
-                dtype = result_type(operands)
-                break
-    else:
-        dtype = result_type(operands)
-    if record.promote == "float" and dtype.kind != "float":
-        return Defaults.dtype
-    return dtype
-
-
-def result_type(operands: Sequence[Any]) -> DType:
-    """Tensors with dimensions count first, then 0-dim tensors, then Python numbers."""
-    dims = zero = number = None
-    for arg in operands:
-        if isinstance(arg, Tensor):
-            if arg._shape:
-                dims = arg._dtype if dims is None else promote_types(dims, arg._dtype)
-            else:
-                zero = arg._dtype if zero is None else promote_types(zero, arg._dtype)
-        else:
-            kind = _number_dtype(arg)
-            number = kind if number is None else promote_types(number, kind)
-    result = dims
-    for weaker in (zero, number):
-        if weaker is None:
-            continue
-        if result is None:
-            result = weaker
-        elif _category(weaker) > _category(result):
-            # A float that meets integers takes the default dtype when it is a Python number.
-            result = weaker
-    assert result is not None
-    return result
-
-
-def _category(dtype: DType) -> int:
-    return {"bool": 0, "uint": 1, "int": 1, "float": 2}.get(dtype.kind, 3)
-
-
-def _number_dtype(arg: Any) -> DType:
-    if isinstance(arg, Node):
-        return arg.dtype
-    if arg.__class__ is Tracked:
-        return Defaults.dtype
-    if arg.__class__ not in NUMBERS:
-        arg = _python_number(arg)
-    if arg.__class__ is bool:
-        return bool_
-    return int64 if isinstance(arg, int) else Defaults.dtype
 
 
 def _derive(
@@ -344,6 +245,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
+    record.check_complex(call)
     check_bytes(record, src)
     found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
     if record.check is None and not plan.has_offsets:
@@ -362,16 +264,19 @@ def _track(
 ) -> None:  # fmt: skip
     """Put the call on the tape when an operand needs a gradient."""
     edges = [
-        edge_of(arg) if isinstance(arg, Tensor) and arg._dtype.kind == "float" else None
+        edge_of(arg) if isinstance(arg, Tensor) and arg._dtype.kind in INEXACT else None
         for arg in operands
     ]
     if not any(edges):
         return
-    targets = [
-        (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
-        for arg, like in zip(operands, likes, strict=False)
-    ]
-    fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
+    targets = tuple(
+        [
+            (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
+            for arg, like in zip(operands, likes, strict=False)
+        ]
+    )
+    form = form_of(plan.record, attrs, likes, targets, likes_of(out))
+    fn = RecordFn(form, edges, label or plan.label)
     reads, reads_out = plan.reads, plan.reads_out
     if plan.record.saves is not None:
         reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))

@@ -68,7 +68,7 @@ def make_function(record: OpDef, name: str) -> Callable:
 def _check_first(name: str, value: Any, record: OpDef) -> None:
     if isinstance(value, Tensor) or (record.params and record.params[0].variadic):
         return
-    if isinstance(value, int | float) and len(record.params) > 1:
+    if isinstance(value, int | float | complex) and len(record.params) > 1:
         return  # maximum(2, x) and the like: the other operand is checked by promotion
     raise TypeError(
         f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
@@ -118,7 +118,7 @@ def bind_records() -> dict[str, Callable]:
 
 # Operators ---------------------------------------------------------------------------------
 
-ACCEPTED = (Tensor, int, float, Tracked)
+ACCEPTED = (Tensor, int, float, complex, Tracked)
 
 
 def _checked(record: OpDef, check: Callable) -> tuple[Callable, Callable, Callable]:

@@ -14,6 +14,7 @@ of it is such a call, without a warning: its graph is compiled together with the
 from __future__ import annotations
 
 import functools
+import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,9 +32,9 @@ from rushlight.engine.realize import LOCK, flush
 from rushlight.engine.snapshot import SIMPLE
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.generator import Generator
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.tensor import Tensor
@@ -129,6 +130,50 @@ class _Kind:
         self.lazy = False
 
 
+_modes = operator.attrgetter("grad", "inference")
+_argument_parts = operator.attrgetter(
+    "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
+)
+_storage = operator.attrgetter("_storage")
+
+
+class LastCall:
+    """The way of the last call, for the next one: only tensors, plain ones, that share no memory.
+    Then nothing is taken apart and no key is made."""
+
+    def __init__(self, entry: Replay, args: tuple) -> None:
+        self.entry = entry
+        self.parts = list(map(_argument_parts, args))
+        self.modes = (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype)
+
+    def run(self, args: tuple) -> Any:
+        """The result, or NotImplemented when this call may be another one."""
+        try:
+            fits = (
+                list(map(_argument_parts, args)) == self.parts
+                and (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype) == self.modes
+                and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
+            )
+        except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
+            return NotImplemented
+        if not fits:
+            return NotImplemented
+        with LOCK:
+            entry = self.entry
+            return entry.run(args) if entry.holds(args) else NotImplemented
+
+
+def last_call(entry: Replay, args: tuple, kwargs: dict) -> LastCall | None:
+    """None where the arguments are not such as `LastCall` wants them."""
+    plain = not kwargs and all(
+        type(a) is Tensor and a._view is None and a._grad is None and a._storage.foreign is None
+        for a in args
+    )
+    if not plain or len(set(map(_storage, args))) != len(args):
+        return None
+    return LastCall(entry, args)
+
+
 class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
@@ -138,6 +183,7 @@ class CompiledFunction:
         self._kinds: dict[Any, _Kind] = {}
         self._codes = Codes()
         self._warned: set[str] = set()
+        self._last: LastCall | None = None
         self.captures = self.replays = 0
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -146,6 +192,11 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if open_session() is not None or STATE.pack_hooks or STATE.anomaly:
             return self._fn(*args, **kwargs)
+        if self._last is not None and not kwargs:
+            result = self._last.run(args)
+            if result is not NotImplemented:
+                self.replays += 1
+                return result
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         try:
@@ -168,6 +219,7 @@ class CompiledFunction:
                 if result is not NotImplemented:
                     self.replays += 1
                     kind.captures = 0
+                    self._last = last_call(entry, args, kwargs)
                     return result
         return self._capture(kind, leaves, spec, tensors, args, kwargs)
 
@@ -211,15 +263,16 @@ class CompiledFunction:
                 if kind.captures > MAX_CAPTURES:
                     kind.lazy = True
                     self._say("what it reads is different in every call")
-            except NeedsGradients as error:
+            except NeedsGradients:
+                # The call is whole; its graph is compiled together with its backward's.
                 kind.lazy = True
-                if self._fullgraph:
-                    self._say(str(error))
             except Refused as error:
                 flush()
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
-                self._say(str(error))
+                # What happens once (a cache is filled) is no reason to stop a program.
+                if kind.refusals > 1 or not self._fullgraph:
+                    self._say(str(error))
         del holders
         return result
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
     find_dtype,
     float16,
     float32,
@@ -36,22 +40,26 @@ from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
-from rushlight.tensors.type_names import TYPE_NAMES
+from rushlight.tensors.type_names import COMPLEX_TYPE_NAMES, TYPE_NAMES
 
 
 def cast(tensor: Tensor, dtype: DType) -> Tensor:
-    return (
-        tensor
-        if tensor._dtype is dtype
-        else apply(ops.cast, (tensor, dtype), label="ToCopyBackward0")
-    )
+    if tensor._dtype is dtype:
+        return tensor
+    if tensor._dtype.is_complex and not dtype.is_complex and dtype is not bool_:
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3
+        )
+    return apply(ops.cast, (tensor, dtype), label="ToCopyBackward0")
 
 
 def to(
     self: Tensor, *args: Any, dtype: DType | None = None, device: Any = None,
     non_blocking: bool = False, copy: bool = False, memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
-    """to(dtype), to(device), to(device, dtype), to(other)."""
+    """to(dtype), to(device), to(device, dtype), to(other); then non_blocking and copy."""
+    flags = [arg for arg in args if isinstance(arg, bool)]
+    copy = flags[1] if len(flags) > 1 else copy
     for arg in args:
         if isinstance(arg, DType):
             dtype = arg
@@ -80,14 +88,15 @@ def _caster(dtype: DType) -> Any:
 
 CASTS = {
     "float": float32, "double": float64, "half": float16, "bfloat16": bfloat16, "long": int64,
-    "int": int32, "short": int16, "char": int8, "byte": uint8, "bool": bool_,
+    "int": int32, "short": int16, "char": int8, "byte": uint8, "bool": bool_, "cfloat": complex64,
+    "cdouble": complex128, "chalf": complex32,
 }  # fmt: skip
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor type, or the tensor in another dtype."""
     if dtype is None:
-        names = {d: n for n, d in TYPE_NAMES.items()}
+        names = {d: n for n, d in (TYPE_NAMES | COMPLEX_TYPE_NAMES).items()}
         return f"torch.{names[self._dtype]}"
     if isinstance(dtype, str):
         name = dtype.rpartition(".")[2]
@@ -250,7 +259,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 METHODS = {
     "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda, "clone": clone,
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "__deepcopy__": deepcopy,
-    "__reduce_ex__": reduce_ex, "set_": set_, "resize_": resize_, "share_memory_": share_memory_,
+    "__reduce_ex__": reduce_ex, "resize_": resize_, "share_memory_": share_memory_,
     "is_shared": is_shared, "pin_memory": pin_memory, "is_pinned": is_pinned,
     **{name: _caster(dtype) for name, dtype in CASTS.items()},
 }  # fmt: skip

@@ -15,10 +15,10 @@ from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults, result_type
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
+from rushlight.tensors.numbers import Defaults, complex_number, result_type
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -54,7 +54,11 @@ def number_node(value: Any, dtype: DType) -> Node:
         return ops.cast.node(value._value(), dtype)
     if dtype in BYTE_FLOATS:
         return ops.cast.node(scalar_node(float(value), float64), dtype)
-    if dtype.kind == "float":
+    if dtype.kind == "complex" and isinstance(value, complex | np.complexfloating):
+        return complex_number(complex(value), dtype)
+    if isinstance(value, complex):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+    if dtype.is_inexact:
         return scalar_node(float(value), dtype)
     if dtype.kind != "bool" and isinstance(value, int):
         low, high = integer_range(dtype)
@@ -172,10 +176,10 @@ def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
         if step == 0:
             raise ValueError("step must be nonzero")
     length = math.ceil((end - start) / step)
-    if dtype.kind != "float":
+    if dtype.is_integral:
         start, step = int(start), int(step)
     # Floats in float64, rounded once, as PyTorch's accumulation type.
-    wide = float64 if dtype.kind == "float" else int64
+    wide = float64 if dtype.is_inexact else int64
     node = ops.iota.node(length, wide)
     if step != 1:
         node = ops.mul.node(node, number_node(step, wide))
@@ -208,20 +212,24 @@ def linspace(
 ) -> Tensor:
     """Counted from the start in the first half and from the end in the second, as PyTorch."""
     _check_line("linspace", start, end, steps)
+    numbers = [v.item() if isinstance(v, Tensor) else v for v in (start, end)]
+    if dtype is None and any(isinstance(v, complex) for v in numbers):
+        dtype = Defaults.dtype.to_complex()
     dtype = dtype or _out_dtype(options)
-    wide = dtype if dtype.kind == "float" else Defaults.dtype
-    first, last = (float(v) for v in (start, end))
-    index = ops.iota.node(int(steps), wide)
+    wide = dtype if dtype.is_inexact else Defaults.dtype
+    first, last = (complex(v) if wide.is_complex else float(v) for v in numbers)
+    count = ops.iota.node(int(steps), wide.to_real())
+    index = count if wide is count.dtype else ops.cast.node(count, wide)
     if steps <= 1:
         node = ops.add.node(index, number_node(first, wide))
     else:
         step = number_node(
-            (np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1), wide
+            ((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1)).item(), wide
         )
         up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
         back = ops.sub.node(const_node(steps - 1, wide), index)
         down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
-        node = ops.where.node(ops.lt.node(index, float(steps // 2)), up, down)
+        node = ops.where.node(ops.lt.node(count, float(steps // 2)), up, down)
     return made(node if dtype is wide else ops.cast.node(node, dtype), **options)
 
 

@@ -9,24 +9,32 @@ from collections.abc import Callable
 
 from rushlight.tensors import (
     functional_sample,
+    functions_checks,
+    functions_complex,
     functions_copies,
     functions_factor,
+    functions_foreach,
     functions_integrals,
     functions_linalg,
     functions_math,
     functions_matrix,
     functions_native,
     functions_reduce,
+    functions_rnn,
+    functions_sampling,
     functions_select,
     functions_shape,
     functions_slices,
     functions_solve,
     functions_special,
+    functions_spectral,
     functions_stats,
     functions_turned,
     functions_unique,
     functions_view,
+    odd_methods,
     random,
+    untyped,
 )
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
@@ -35,13 +43,15 @@ FAMILIES = (
     functions_view, functions_slices, functions_math, functions_select, functions_unique,
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
-    functions_native, functions_turned, functional_sample, random,
+    functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
+    functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
+    functions_sampling, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
-    METHODS.update(_family.METHODS)
+    METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
@@ -54,7 +64,7 @@ count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_u
 cumulative_trapezoid trapezoid unsafe_split""".split()
 # What PyTorch has in place, where no family says how.
 IN_PLACE = (
-    """i0 igamma igammac ldexp mvlgamma renorm sgn index_reduce conj_physical polygamma""".split()
+    """i0 igamma igammac ldexp mvlgamma renorm index_reduce conj_physical polygamma""".split()
 )
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])

@@ -12,12 +12,21 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.devices import require_cpu
-from rushlight.base.dtypes import DType, bool_, dtype_of_numpy, float64, int64
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    convert_array,
+    dtype_of_numpy,
+    float64,
+    int64,
+)
 from rushlight.ir.node import const_node
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import integer_range, zeros
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.layouts import strided
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 
@@ -29,7 +38,7 @@ def tensor(
     """A copy of the data, without history."""
     require_cpu(device)
     result = tensor_of(data, dtype)
-    if requires_grad and result._dtype.kind != "float":
+    if requires_grad and not result._dtype.is_inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
 
@@ -43,7 +52,7 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
         found = dtype_of_numpy(array.dtype)
-        return new_tensor(data_node(array.astype((dtype or found).np), dtype or found))
+        return new_tensor(data_node(convert_array(array, dtype or found), dtype or found))
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return tensor_of(np.asarray(data), dtype)
     array, found = _array_of(data)
@@ -53,16 +62,20 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
         low, high = integer_range(dtype)
         if array.size and (array.min() < low or array.max() > high):
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
-    return new_tensor(data_node(array.astype(dtype.np), dtype))
+    if array.dtype.kind == "c" and not dtype.is_complex:
+        raise TypeError(f"can't convert complex to {dtype.kind}")
+    return new_tensor(data_node(convert_array(array, dtype), dtype))
+
+
+PYTHON_NUMBERS = {float: float64, int: int64, bool: bool_, complex: complex128}
 
 
 def _array_of(data: Any) -> tuple[np.ndarray, DType]:
     """Nested sequences and numbers as an array, with PyTorch's dtype for them."""
-    if data.__class__ in (float, int, bool):
-        kind = {float: Defaults.dtype, int: int64, bool: bool_}[data.__class__]
-        return np.asarray(
-            data, {float: np.float64, int: np.int64, bool: np.bool_}[data.__class__]
-        ), kind
+    if data.__class__ in PYTHON_NUMBERS:
+        wide = PYTHON_NUMBERS[data.__class__]
+        kinds = {float: Defaults.dtype, complex: Defaults.dtype.to_complex()}
+        return np.asarray(data, wide.np), kinds.get(data.__class__, wide)
     if isinstance(data, str) or not hasattr(data, "__len__"):
         if hasattr(data, "__index__"):
             return np.asarray(data.__index__()), int64
@@ -92,11 +105,11 @@ def _array_of(data: Any) -> tuple[np.ndarray, DType]:
 
 
 def _list_dtype(kinds: set, array: np.ndarray) -> DType:
-    if array.dtype.kind == "f":
+    if array.dtype.kind in "fc":
         exact = [k for k in kinds if issubclass(k, np.generic) and not issubclass(k, float)]
-        if exact and not any(issubclass(k, float) for k in kinds):
+        if exact and not any(issubclass(k, float | complex) for k in kinds):
             return dtype_of_numpy(array.dtype)
-        return Defaults.dtype
+        return Defaults.dtype if array.dtype.kind == "f" else Defaults.dtype.to_complex()
     if array.dtype.kind in "iu":
         return int64
     return dtype_of_numpy(array.dtype)
@@ -112,7 +125,7 @@ def _flatten(data: Any, depth: int, flat: list, shape: list) -> tuple[int, ...]:
             return tuple(shape)
         flat.append(data.item() if data._dtype is not float64 else np.float64(data.item()))
         return tuple(shape)
-    if data.__class__ in (float, int, bool) or isinstance(data, str | bytes):
+    if data.__class__ in PYTHON_NUMBERS or isinstance(data, str | bytes):
         if depth < len(shape):
             raise TypeError("expected a sequence at every position of the same depth")
         flat.append(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -63,7 +64,15 @@ def _unary(
 
     function.__name__ = name
     function.__doc__ = f"The activation {name}."
+    function.__signature__ = _signature([*defaults, ("inplace", False)])  # type: ignore[attr-defined]
     return function
+
+
+def _signature(settings: list[tuple[str, Any]]) -> inspect.Signature:
+    """`(input, setting=default, ...)`, as PyTorch's functions have it."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    named = [inspect.Parameter(name, kind, default=default) for name, default in settings]
+    return inspect.Signature([inspect.Parameter("input", kind), *named])
 
 
 def _in_order(input: Tensor, low: float, high: float) -> None:

@@ -1,7 +1,6 @@
 """torch.linalg: factorizations. The records run LAPACK on the host; what is here gives
 PyTorch's signatures, named results, and gradients by composition of records.
 
-Known imperfection: complex eigenvalues (`eig`) are not there.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from rushlight.base.errors import LinAlgError
 from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
+from rushlight.tensors.functions_complex import adjoint as conj_transpose
 from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
@@ -37,6 +37,7 @@ from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
+Eig = result_class("linalg_eig", ("eigenvalues", "eigenvectors"))
 Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
 Svd = result_class("linalg_svd", ("U", "S", "Vh"))
 OldSvd = result_class("svd", ("U", "S", "V"))
@@ -56,9 +57,9 @@ Geqrf = result_class("geqrf", ("a", "tau"))
 
 
 def cholesky(input: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower L with L L^T = input (or its transpose)."""
+    """The lower L with L L^H = input (or its adjoint)."""
     low = apply(ops.cholesky, (input,))
-    return finish(matrix_transpose(low) if upper else low, out)
+    return finish(conj_transpose(low) if upper else low, out)
 
 
 def old_cholesky(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -188,14 +189,14 @@ def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False,  # noqa: N803
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """X with A X = B (X A = B, A^T X = B), from lu_factor of A."""
+    """X with A X = B (X A = B, A^H X = B), from lu_factor of A."""
     if not left:
-        turned = lu_solve(LU, pivots, matrix_transpose(B), adjoint=not adjoint)
-        return finish(matrix_transpose(turned), out)
+        turned = lu_solve(LU, pivots, conj_transpose(B), adjoint=not adjoint)
+        return finish(conj_transpose(turned), out)
     p = known(permutation(look(pivots), LU._shape[-1]).astype(LU._dtype.np))
     if adjoint:
-        half = apply(ops.solve_triangular, (matrix_transpose(LU), B, False, False))
-        half = apply(ops.solve_triangular, (matrix_transpose(LU), half, True, True))
+        half = apply(ops.solve_triangular, (conj_transpose(LU), B, False, False))
+        half = apply(ops.solve_triangular, (conj_transpose(LU), half, True, True))
         return finish(matmul(p, half), out)
     half = matmul(matrix_transpose(p), B)
     half = apply(ops.solve_triangular, (LU, half, False, True))
@@ -237,7 +238,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
     square = narrow(A, -1, 0, m) if n > m else A
     q, r = (apply(ops.qr, (square, part)) for part in ("q", "r"))
     if n > m:  # the other columns follow from Q
-        r = cat([r, matmul(matrix_transpose(q), narrow(A, -1, m, n - m))], -1)
+        r = cat([r, matmul(conj_transpose(q), narrow(A, -1, m, n - m))], -1)
     return write_results(Qr((q, r)), out)
 
 
@@ -257,18 +258,18 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     return write_results(Geqrf((known(packed), known(tau))), out)
 
 
-def _triangle_of(A: Tensor, UPLO: str) -> Tensor:  # noqa: N803
+def _is_upper(UPLO: str) -> bool:  # noqa: N803
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    return A if UPLO.upper() == "L" else matrix_transpose(A)
+    return UPLO.upper() == "U"
 
 
 def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
-    """Eigenvalues (rising) and eigenvectors of symmetric matrices."""
+    """Eigenvalues (rising) and eigenvectors of Hermitian matrices."""
     need_square("eigh", A)
-    x = _triangle_of(A, UPLO)
-    values = apply(ops.eigh, (x, _values_for(x, "values")))
-    return write_results(Eigh((values, apply(ops.eigh, (x, "vectors")))), out)
+    upper = _is_upper(UPLO)
+    values = apply(ops.eigh, (A, _values_for(A, "values"), upper))
+    return write_results(Eigh((values, apply(ops.eigh, (A, "vectors", upper)))), out)
 
 
 def _values_for(x: Tensor, plain: str) -> str:
@@ -277,9 +278,21 @@ def _values_for(x: Tensor, plain: str) -> str:
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """Eigenvalues of symmetric matrices."""
+    """Eigenvalues of Hermitian matrices."""
     need_square("eigvalsh", A)
-    return finish(apply(ops.eigh, (_triangle_of(A, UPLO), "values")), out)
+    return finish(apply(ops.eigh, (A, "values", _is_upper(UPLO))), out)
+
+
+def eig(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
+    """Eigenvalues and eigenvectors (columns of norm 1) of square matrices: complex numbers."""
+    need_square("eig", A)
+    return write_results(Eig((apply(ops.eig, (A, "values")), apply(ops.eig, (A, "vectors")))), out)
+
+
+def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
+    """Eigenvalues of square matrices: complex numbers."""
+    need_square("eigvals", A)
+    return finish(apply(ops.eig, (A, "values")), out)
 
 
 def svd(
@@ -304,14 +317,14 @@ def svd(
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
-    """torch.svd: gives V, not its transpose."""
+    """torch.svd: gives V, not its adjoint."""
     if not compute_uv:
         m, n = input._shape[-2:]
         lead = input._shape[:-2]
         return OldSvd((zeros(*lead, m, m, dtype=input._dtype), svdvals(input),
                        zeros(*lead, n, n, dtype=input._dtype)))  # fmt: skip
     u, s, vh = svd(input, not some)
-    return write_results(OldSvd((u, s, matrix_transpose(vh))), out)
+    return write_results(OldSvd((u, s, conj_transpose(vh))), out)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -322,7 +335,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
 
 LINALG: dict[str, Callable] = by_name(
     cholesky, cholesky_ex, ldl_factor, ldl_factor_ex, ldl_solve, lu, lu_factor,
-    lu_factor_ex, lu_solve, qr, eigh, eigvalsh, svd, svdvals,
+    lu_factor_ex, lu_solve, qr, eig, eigvals, eigh, eigvalsh, svd, svdvals,
 )  # fmt: skip
 METHODS: dict[str, Callable] = {
     **by_name(cholesky_inverse, geqrf),

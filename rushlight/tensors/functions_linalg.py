@@ -11,6 +11,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
@@ -87,7 +88,9 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     return matmul(input, tensor)
 
 
-vdot = dot
+def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The dot product of two vectors, the first conjugated."""
+    return finish(dot(conj(input), other), out)
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
@@ -212,6 +215,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype.is_complex:
+        shown = cpp_name(x1._dtype)
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")
     if x1._shape[-1] != x2._shape[-1]:
         raise RuntimeError(
             "X1 and X2 must have the same number of columns. "
@@ -374,11 +380,10 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, einsum, chain_matmul, det, matrix_power,
+        trace, kron, cdist, einsum, chain_matmul, det, matrix_power, vdot, cross,
     ),
-    "vdot": dot,
+    "ger": outer,
 }  # fmt: skip
-FUNCTIONS.update(ger=outer, cross=cross)
 
 
 def _operator(self: Tensor, other: Any) -> Any:
@@ -393,7 +398,6 @@ LINALG: dict[str, Callable] = {
     "vector_norm": vector_norm, "matmul": matmul, "det": det, "cross": cross,
     "matrix_power": matrix_power, "diagonal": diagonal,
 }  # fmt: skip
-
 
 for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
     METHODS[f"{_name}_"] = in_place_form(FUNCTIONS[_name])

@@ -15,8 +15,10 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, int64
 from rushlight.tensors import functional_act as act
 from rushlight.tensors import functions_reduce as reduce
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
+from rushlight.tensors.functions_complex import conj
 from rushlight.tensors.functions_view import expand, reshape
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tensor import Tensor
 
 
@@ -128,15 +130,15 @@ def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
 def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any, mask: Any,
             root: bool) -> Tensor:  # fmt: skip
     x = reduce.cast_to(input, dtype)
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         x = x.float()
     count = _count(x, dim, True, mask)
     off = x - sum(x, dim, keepdim=True, mask=mask) / count
-    total = sum(off * off, dim, keepdim=keepdim, mask=mask)
+    total = sum(off * conj(off), dim, keepdim=keepdim, mask=mask)
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)
-    result = total / count
+    result = reduce.cast_to(total / count, x._dtype)
     return apply(ops.sqrt, (result,)) if root else result
 
 

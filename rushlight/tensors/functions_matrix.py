@@ -18,6 +18,7 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
+from rushlight.tensors.functions_complex import adjoint, conj
 from rushlight.tensors.functions_diagonal import tril
 from rushlight.tensors.functions_factor import (
     LINALG as FACTOR_LINALG,
@@ -36,7 +37,6 @@ from rushlight.tensors.functions_solve import (
 )
 from rushlight.tensors.functions_solve import is_vector_rhs, need_matrix, need_square
 from rushlight.tensors.functions_view import (
-    matrix_transpose,
     movedim,
     permute,
     reshape,
@@ -50,7 +50,7 @@ from rushlight.tensors.tensor import Tensor
 
 
 def _need_float(name: str, x: Tensor) -> None:
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
@@ -206,11 +206,12 @@ def lstsq(
     rank = empty(0, dtype=int64)
     if driver != "gels":
         rank = matrix_rank(A, rtol=limit)
-    values = svdvals(A) if driver in ("gelsd", "gelss") else empty(0, dtype=A._dtype)
-    residuals = linked(linked(empty(0, dtype=A._dtype), A), B)
+    part = A._dtype.to_real()
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty(0, dtype=part)
+    residuals = linked(linked(empty(0, dtype=part), A), B)
     full = driver == "gels" or bool((look(rank) == n).all())
     if m > n and full and driver != "gelsy":
-        residuals = sum_((matmul(A, x) - right) ** 2, -2)
+        residuals = sum_(apply(ops.abs_, (matmul(A, x) - right,)) ** 2, -2)
     return Lstsq((squeeze(x, -1) if vector else x, residuals, rank, values))
 
 
@@ -309,8 +310,8 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
-    """The dot product of vectors along dim."""
-    return finish(sum_(x * y, dim), out)
+    """The dot product of vectors along dim, the first conjugated."""
+    return finish(sum_(conj(x) * y, dim), out)
 
 
 def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
@@ -319,20 +320,21 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     _need_float("linalg.matrix_exp", A)
     if not A.numel():
         return A.clone()
-    size = float(np.abs(look(A.detach()).astype(np.float64)).sum(-2).max())
+    size = float(np.abs(look(A.detach())).sum(-2, dtype=np.float64).max())
     squarings = max(0, math.ceil(math.log2(size))) if 0 < size < math.inf else 0
-    x = A / 2.0**squarings
-    one = eye(A._shape[-1], dtype=A._dtype)
+    wide = A.to(A._dtype.compute)
+    x = wide / 2.0**squarings
+    one = eye(A._shape[-1], dtype=wide._dtype)
     result = one + x / 18
     for k in range(17, 0, -1):
         result = one + matmul(x, result) / k
     for _ in range(squarings):
         result = matmul(result, result)
-    return result
+    return result.to(A._dtype)
 
 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
-    """The first columns of the product of reflectors I - tau v v^T, v from the columns of A."""
+    """The first columns of the product of reflectors I - tau v v^H, v from the columns of A."""
     need_matrix("householder_product", A)
     m, n = A._shape[-2:]
     if m < n:
@@ -345,13 +347,14 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
 
 
 def _reflect(A: Tensor, tau: Tensor, x: Tensor, reverse: bool) -> Tensor:  # noqa: N803
-    """H_1 H_2 ... H_k x, or H_k ... H_1 x."""
+    """H_1 H_2 ... H_k x, or the adjoint of that product times x."""
+    tau = tau if reverse else conj(tau)
     m, count = A._shape[-2], tau._shape[-1]
     low = tril(narrow(A, -1, 0, count), -1) + eye(m, count, dtype=A._dtype)
     for i in reversed(range(count)) if reverse else range(count):
         v = narrow(low, -1, i, 1)
         scale = unsqueeze(narrow(tau, -1, i, 1), -1)
-        x = x - matmul(v * scale, matmul(matrix_transpose(v), x))
+        x = x - matmul(v * scale, matmul(adjoint(v), x))
     return x
 
 
@@ -359,13 +362,13 @@ def ormqr(
     input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """Q other, Q^T other, other Q or other Q^T, with Q from geqrf."""
+    """Q other, Q^H other, other Q or other Q^H, with Q from geqrf."""
     if input.dim() < 2:
         raise RuntimeError("torch.ormqr: input must have at least 2 dimensions.")
     if left:
         return finish(_reflect(input, tau, other, reverse=not transpose), out)
-    turned = _reflect(input, tau, matrix_transpose(other), reverse=transpose)
-    return finish(matrix_transpose(turned), out)
+    turned = _reflect(input, tau, adjoint(other), reverse=transpose)
+    return finish(adjoint(turned), out)
 
 
 LINALG: dict[str, Callable] = {

@@ -11,13 +11,15 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, bool_, int64, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import Defaults, apply
+from rushlight.tensors.apply import apply
+from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -71,7 +73,7 @@ def mean(
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     input, dim = cast_to(input, dtype), _dims(dim)
-    if input._dtype.kind != "float":
+    if not input._dtype.is_inexact:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {NAMES[input._dtype.name]}"
@@ -82,7 +84,10 @@ def mean(
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None
 ) -> Tensor:
-    result = apply(ops.prod, (cast_to(input, dtype), dim, bool(keepdim)), label=_label("Prod", dim))
+    x = cast_to(input, dtype)
+    if x._dtype.is_complex:
+        return product(x, dim, bool(keepdim))
+    result = apply(ops.prod, (x, dim, bool(keepdim)), label=_label("Prod", dim))
     return cast_to(result, dtype)
 
 
@@ -219,7 +224,7 @@ def _spread(record: OpDef, name: str) -> Callable:
             dim, unbiased = None, dim
         if correction is None:
             correction = 1 if unbiased is None or unbiased else 0
-        if input._dtype.kind != "float":
+        if not input._dtype.is_inexact:
             raise RuntimeError(
                 f"{name} and {name}_mean only support floating point and complex dtypes"
                 if name == "std"
@@ -270,7 +275,7 @@ def vector_norm(
     dtype: DType | None = None, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     x = cast_to(x, dtype)
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {NAMES[x._dtype.name]}"
@@ -292,7 +297,10 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
-        return finish(apply(getattr(ops, name), (cast_to(input, dtype), dim)), out)
+        x = cast_to(input, dtype)
+        if name == "cumprod" and x._dtype.is_complex:
+            return finish(running_product(x, dim), out)
+        return finish(apply(getattr(ops, name), (x, dim)), out)
 
     function.__name__ = name
     return function

@@ -10,7 +10,7 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.rules import broadcast_shapes as common_shape
-from rushlight.tensors.apply import apply, result_type
+from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange, zeros
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.functions_diagonal import (
@@ -28,6 +28,7 @@ from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
 from rushlight.tensors.indexing import check_index, fill
 from rushlight.tensors.inplace import check_apart
+from rushlight.tensors.numbers import result_type
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view

@@ -146,8 +146,10 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
 
 
 def logdet(input: Tensor) -> Tensor:
-    """log of the determinant; NaN where it is negative."""
+    """log of the determinant; NaN where a real one is negative."""
     sign, size = slogdet(input)
+    if sign._dtype.is_complex:
+        return apply(ops.add, (apply(ops.log, (sign,)), size))
     return apply(ops.where, (sign < 0, math.nan, size))
 
 

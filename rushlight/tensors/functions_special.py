@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float64, int32
-from rushlight.tensors.apply import Defaults, apply, common_dtype
-from rushlight.tensors.convert import clone
+from rushlight.base.dtypes import float64, int32
+from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
-from rushlight.tensors.functions_view import alias
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import Defaults, common_dtype
 from rushlight.tensors.operands import checked
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
@@ -307,43 +306,6 @@ POLYNOMIALS = {
 }  # fmt: skip
 
 
-# Real numbers seen as complex ones ---------------------------------------------------------
-
-
-def same(input: Tensor) -> Tensor:
-    """The tensor itself."""
-    return input
-
-
-def positive(input: Tensor) -> Tensor:
-    """+input."""
-    if input._dtype is bool_:
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
-    return input
-
-
-def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The conjugate, computed: a copy."""
-    return finish(clone(input), out)
-
-
-def isreal(input: Tensor) -> Tensor:
-    """True everywhere."""
-    return (input == input) | True
-
-
-def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """pi for negative numbers, 0 for others, NaN for NaN."""
-    x = _floating(input)
-    value = _where(x < 0, math.pi, 0.0) + x * 0
-    return finish(_where(apply(ops.isinf, (x,)), _where(x < 0, math.pi, 0.0), value), out)
-
-
-def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """sign."""
-    return finish(apply(ops.sign, (input,)), out)
-
-
 SPECIAL: dict[str, Callable] = {
     **PLAIN, **POLYNOMIALS,
     **by_name(
@@ -355,18 +317,14 @@ SPECIAL: dict[str, Callable] = {
 }  # fmt: skip
 SPECIAL = {name: checked(function, name) for name, function in SPECIAL.items()}
 FUNCTIONS: dict[str, Callable] = {
-    **by_name(
-        polygamma, fmax, fmin, ldexp, frexp, positive, conj_physical, isreal, angle, sgn,
-    ),
+    **by_name(polygamma, fmax, fmin, ldexp, frexp),
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
-    "conj": alias, "resolve_conj": same, "resolve_neg": same, "real": alias,
     **{f"special_{name}": function for name, function in SPECIAL.items()},
 }  # fmt: skip
 METHODS: dict[str, Callable] = {
     **{
         name: FUNCTIONS[name]
-        for name in """fmax fmin ldexp frexp positive conj_physical isreal angle sgn i0 mvlgamma
-        igamma igammac conj resolve_conj resolve_neg""".split()
+        for name in "fmax fmin ldexp frexp i0 mvlgamma igamma igammac".split()
     },
     "polygamma": tensor_polygamma,
 }  # fmt: skip

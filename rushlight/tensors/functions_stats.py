@@ -15,6 +15,8 @@ from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import full, linspace
 from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_complex import adjoint, imag, real
+from rushlight.tensors.functions_complex import complex as complex_
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import any as any_
@@ -244,7 +246,7 @@ def cov(
             f"{input.dim()} dimensions"
         )
     x = input if input.dim() == 2 else reshape(input, (1, -1))
-    if x._dtype.kind != "float":
+    if not x._dtype.is_inexact:
         x = x.float()
     count = x._shape[1]
     _check_weights(fweights, "fweights", count, "int")
@@ -265,7 +267,7 @@ def cov(
             factor = (total - correction).clamp(min=0)
         else:
             factor = (total - sum_(weights * aweights) * correction / total).clamp(min=0)
-    result = matmul(off, scaled.transpose(0, 1)) / factor
+    result = matmul(off, adjoint(scaled)) / factor
     return result.squeeze() if input.dim() < 2 or x._shape[0] == 1 else result
 
 
@@ -303,8 +305,11 @@ def corrcoef(input: Tensor) -> Tensor:
     c = cov(input)
     if not c.dim():
         return c / c
-    spread = apply(ops.sqrt, (c.diagonal(),))
-    return (c / unsqueeze(spread, 1) / unsqueeze(spread, 0)).clamp(-1, 1)
+    spread = apply(ops.sqrt, (real(c.diagonal()),))
+    share = c / unsqueeze(spread, 1) / unsqueeze(spread, 0)
+    if not share._dtype.is_complex:
+        return share.clamp(-1, 1)
+    return complex_(real(share).clamp(-1, 1), imag(share).clamp(-1, 1))
 
 
 # Elsewhere ---------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from rushlight.base.dtypes import DType
-from rushlight.tensors.apply import Defaults
+from rushlight.tensors.numbers import Defaults
 
 
 class finfo:

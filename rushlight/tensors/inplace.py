@@ -21,6 +21,7 @@ from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
+from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.view import write_through
@@ -35,11 +36,11 @@ OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single "
     "memory location. Please clone() the tensor before performing the operation."
 )
-KINDS = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 NAMES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
     "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
     "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
+    "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
     **{dtype.name: dtype.name.capitalize() for dtype in BYTE_FLOATS},
 }  # fmt: skip
 
@@ -107,7 +108,7 @@ def store(tensor: Tensor, result: Tensor) -> Tensor:
 
 
 def check_can_cast(have: Any, want: Any) -> None:
-    if KINDS[have.kind] > KINDS[want.kind]:
+    if CATEGORY[have.kind] > CATEGORY[want.kind]:
         raise RuntimeError(
             f"result type {NAMES[have.name]} can't be cast to the desired output type "
             f"{NAMES[want.name]}"

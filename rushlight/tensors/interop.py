@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.view import CONJ, NEG
 
 
 def look(tensor: Tensor) -> np.ndarray:
@@ -19,7 +21,7 @@ def look(tensor: Tensor) -> np.ndarray:
     storage, view = tensor._storage, tensor._view
     if view is None:
         return storage.array()
-    if any(step[3] is not None or step[0].name == "reshape_copy" for step in view.steps):
+    if view.changes_elements:
         return value_of(tensor._value())
     return strided(storage.array(), tensor._shape, view.strides, view.offset)
 
@@ -34,16 +36,24 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
             )
         if self._dtype.np.kind == "V" or self._dtype.name == "bfloat16":
             raise TypeError(f"Got unsupported ScalarType {NAMES[self._dtype.name]}")
+        for bit, name in ((CONJ, "conjugate"), (NEG, "negative")):
+            if self._view is not None and self._view.has_bit(bit):
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {name} bit set. Use "
+                    f"tensor.resolve_{bit}().numpy() instead."
+                )
     return shared_array(self)
 
 
 def shared_array(tensor: Tensor) -> np.ndarray:
-    memory = tensor._storage.expose()
     view = tensor._view
+    if view is not None and (view.has_bit(CONJ) or view.has_bit(NEG)):
+        return look(tensor).copy()  # forced: nobody can share what memory does not hold
+    memory = tensor._storage.expose()
     if view is None:
         return memory.reshape(tensor._shape)
     if tensor._dtype.np != memory.dtype:
-        memory = memory.view(tensor._dtype.np)
+        memory = memory.reshape(-1).view(tensor._dtype.np)
     return strided(memory, tensor._shape, view.strides, view.offset)
 
 
@@ -56,20 +66,13 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
 def dlpack(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
     if self.requires_grad:
         raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
+    if self._view is not None and self._view.has_bit(CONJ):
+        raise RuntimeError("Can't export tensors with the conjugate bit set")
     return shared_array(self).__dlpack__(**options)
 
 
 def dlpack_device(self: Tensor) -> tuple[int, int]:
     return (1, 0)
-
-
-def data_ptr(self: Tensor) -> int:
-    """The address of the first element now: for comparing, not for writing. An in-place op may
-    move the value; equal values that nobody wrote yet may share an address (see `is_set_to`)."""
-    if self.numel() == 0:
-        return 0
-    memory = self._storage.array()
-    return memory.ctypes.data + self.storage_offset() * self.element_size()
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
@@ -85,16 +88,20 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    value = look(self).reshape(-1)[0]
-    narrow = self._dtype.kind == "float" and self._dtype.itemsize <= 2
-    return float(value) if narrow else value.item()
+    return _widened(self).reshape(-1)[0].item()
 
 
 def tolist(self: Tensor) -> Any:
-    values = look(self)
-    if self._dtype.kind == "float" and self._dtype.itemsize <= 2:
-        values = values.astype(np.float32)
-    return values.tolist()
+    return _widened(self).tolist()
+
+
+def _widened(self: Tensor) -> np.ndarray:
+    """The values as numbers that Python has."""
+    values, dtype = look(self), self._dtype
+    if dtype is complex32:
+        return convert_array(values, complex64)
+    narrow = dtype.kind == "float" and dtype.itemsize <= 2
+    return values.astype(np.float32) if narrow else values
 
 
 def to_bool(self: Tensor) -> bool:
@@ -124,7 +131,7 @@ def to_complex(self: Tensor) -> complex:
 
 
 def to_index(self: Tensor) -> int:
-    if self._dtype.kind == "float" or self.numel() != 1:
+    if self._dtype.is_inexact or self.numel() != 1:
         raise TypeError("only integer tensors of a single element can be converted to an index")
     return int(item(self))
 
@@ -136,7 +143,7 @@ def to_len(self: Tensor) -> int:
 
 
 def contains(self: Tensor, element: Any) -> bool:
-    if isinstance(element, Tensor | bool | int | float):
+    if isinstance(element, Tensor | bool | int | float | complex):
         return bool((look(self) == (item(element) if isinstance(element, Tensor) and
                      element.numel() == 1 else look(element) if isinstance(element, Tensor)
                      else element)).any())  # fmt: skip

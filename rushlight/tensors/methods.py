@@ -11,6 +11,7 @@ from rushlight.tensors import (
     bind,
     convert,
     families,
+    functions_complex,
     functions_math,
     functions_slices,
     functions_view,
@@ -42,15 +43,20 @@ def text(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 
 PROPERTIES = {
-    "T": functions_view.reversed_dims, "mT": functions_view.matrix_transpose,
-    "H": functions_view.reversed_dims, "mH": functions_view.matrix_transpose,
-    "real": lambda self: self,
+    "T": functions_view.reversed_dims,
+    "mT": functions_view.matrix_transpose,
+    "H": functions_complex.hermitian,
+    "mH": functions_complex.adjoint,
+}
+WRITABLE_PROPERTIES = {
+    "real": (functions_complex.real, functions_complex.set_real),
+    "imag": (functions_complex.imag, functions_complex.set_imag),
 }  # fmt: skip
 SPECIAL = {
     "backward": backward, "__iter__": iterate, "__repr__": text, "__str__": text,
     "__getitem__": indexing.getitem, "__setitem__": indexing.setitem,
     "numpy": interop.numpy, "__array__": interop.array, "__dlpack__": interop.dlpack,
-    "__dlpack_device__": interop.dlpack_device, "data_ptr": interop.data_ptr,
+    "__dlpack_device__": interop.dlpack_device,
     "is_set_to": interop.is_set_to,
     "item": interop.item, "tolist": interop.tolist, "__bool__": interop.to_bool,
     "__int__": interop.to_int, "__float__": interop.to_float, "__complex__": interop.to_complex,
@@ -76,6 +82,8 @@ def install() -> dict[str, Any]:
                 setattr(Tensor, alias + end, getattr(Tensor, name + end))
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
+    for name, pair in WRITABLE_PROPERTIES.items():
+        setattr(Tensor, name, property(*pair))
     TENSORS.finish = flush
     return public
 

@@ -18,6 +18,9 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
     float8_e4m3fn,
     float8_e4m3fnuz,
     float8_e5m2,
@@ -36,6 +39,7 @@ from rushlight.base.dtypes import (
     uint32,
     uint64,
 )  # fmt: skip
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
 from rushlight.ops.aten import Aten
 from rushlight.tensors import (
@@ -98,26 +102,12 @@ from rushlight.tensors.layouts import (
     sparse_csr,
     strided,
 )
+from rushlight.tensors.old_classes import OLD_CLASSES
 from rushlight.tensors.printing import set_printoptions
 from rushlight.tensors.size import Size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import TYPE_NAMES
-
-
-def _names_of_types() -> dict[str, Any]:
-    """torch.FloatTensor(...) and so on: constructors of one dtype."""
-
-    def constructor(name: str, dtype: DType) -> Any:
-        def build(*args: Any) -> Tensor:
-            if len(args) == 1 and not isinstance(args[0], int):
-                return tensor(args[0], dtype=dtype)
-            return zeros(*args, dtype=dtype)
-
-        build.__name__ = name
-        return build
-
-    return {name: constructor(name, dtype) for name, dtype in TYPE_NAMES.items()}
 
 
 def is_tensor(obj: Any) -> bool:
@@ -200,7 +190,7 @@ TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
-TABLE.update(_names_of_types())
+TABLE.update(OLD_CLASSES)
 TABLE.update(autocast.FUNCTIONS)
 TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
@@ -216,6 +206,7 @@ TABLE.update(by_name(
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
     bfloat16, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    complex32, complex64, complex128,
     float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )})  # fmt: skip
 TABLE.update(by_name(
@@ -231,8 +222,9 @@ TABLE.update(
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
     range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
-    double=float64, half=float16, long=int64, int=int32, short=int16, layout=type(strided),
+    double=float64, half=float16, cfloat=complex64,
+    cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
-    pi=math.pi, e=math.e, newaxis=None,
+    pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]

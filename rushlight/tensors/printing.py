@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import bool_, int64
-from rushlight.tensors.apply import Defaults
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex32,
+    complex64,
+    complex128,
+    convert_array,
+    float64,
+    int64,
+)
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import Defaults
 
 
 class _Options:
@@ -44,7 +53,7 @@ def set_printoptions(
 
 
 class _Formatter:
-    """The width and style of the numbers of one tensor."""
+    """The width and style of the real numbers of one tensor."""
 
     def __init__(self, values: np.ndarray, floating: bool) -> None:
         self.floating, self.int_mode, self.sci_mode, self.width = floating, True, False, 1
@@ -84,7 +93,22 @@ class _Formatter:
         return " " * (self.width - len(text)) + text
 
 
-def _vector(values: np.ndarray, indent: int, summarize: bool, formatter: _Formatter) -> str:
+class _ComplexFormatter:
+    """The parts of complex numbers, each in its own width and style."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self.parts = _Formatter(values.real, True), _Formatter(values.imag, True)
+        self.width = self.parts[0].width + self.parts[1].width + 1
+
+    def format(self, value: complex) -> str:
+        re, im = self.parts[0].format(value.real), self.parts[1].format(value.imag).lstrip() + "j"
+        return re + im if im[0] in "+-" else f"{re}+{im}"
+
+
+Formatter = _Formatter | _ComplexFormatter
+
+
+def _vector(values: np.ndarray, indent: int, summarize: bool, formatter: Formatter) -> str:
     per_line = max(1, int((OPTIONS.linewidth - indent) // (formatter.width + 2)))
     edge = OPTIONS.edgeitems
     if summarize and not edge:
@@ -99,7 +123,7 @@ def _vector(values: np.ndarray, indent: int, summarize: bool, formatter: _Format
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def _nested(values: np.ndarray, indent: int, summarize: bool, formatter: _Formatter) -> str:
+def _nested(values: np.ndarray, indent: int, summarize: bool, formatter: Formatter) -> str:
     if values.ndim == 0:
         return formatter.format(values.item())
     if values.ndim == 1:
@@ -133,10 +157,14 @@ def tensor_text(tensor: Any, indent: int) -> str:
     if tensor.numel() == 0:
         return "[]"
     values, floating = look(tensor), tensor.dtype.kind == "float"
-    if tensor.dtype.itemsize <= 2 and floating:
+    if tensor.dtype is complex32:
+        values = convert_array(values, complex64)
+    elif tensor.dtype.itemsize <= 2 and floating:
         values = values.astype(np.float32)
     summarize = values.size > OPTIONS.threshold
-    formatter = _Formatter(_edges(values) if summarize else values, floating)
+    shown = _edges(values) if summarize else values
+    is_complex = tensor.dtype.is_complex
+    formatter = _ComplexFormatter(shown) if is_complex else _Formatter(shown, floating)
     return _nested(values, indent, summarize, formatter)
 
 
@@ -149,7 +177,7 @@ def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not Defaults.dtype:
             suffixes.append(f"dtype={tensor.dtype}")
-    elif tensor.dtype not in (Defaults.dtype, int64, bool_):
+    elif tensor.dtype not in (Defaults.dtype, _default_complex(), int64, bool_):
         suffixes.append(f"dtype={tensor.dtype}")
     text = tensor_contents or tensor_text(tensor, len(prefix))
     if tensor.grad_fn is not None:
@@ -157,6 +185,10 @@ def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
     elif tensor.requires_grad:
         suffixes.append("requires_grad=True")
     return _with_suffixes(prefix + text, suffixes, len(prefix))
+
+
+def _default_complex() -> DType:
+    return complex128 if Defaults.dtype is float64 else complex64
 
 
 def _with_suffixes(text: str, suffixes: list[str], indent: int) -> str:

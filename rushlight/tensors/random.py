@@ -8,22 +8,27 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.apply import Defaults
 from rushlight.tensors.creation import made, number_node, wanted_size
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
 def _wide(dtype: DType) -> DType:
+    if dtype.is_complex:
+        return dtype.compute
     return float64 if dtype is float64 else float32
 
 
 def uniform_node(shape: tuple, dtype: DType, generator: Generator | None) -> Node:
     """In [0, 1): 24 bits per float32 number, 53 per float64 (two words)."""
+    if dtype.is_complex:
+        parts = [uniform_node(shape, dtype.to_real(), generator) for _ in range(2)]
+        return ops.complex_.node(*parts)
     source = generator or default_generator
     high = source.bits(shape)
     if dtype is float64:
@@ -41,7 +46,11 @@ def _as(node: Node, dtype: DType) -> Node:
 
 
 def normal_node(shape: tuple, dtype: DType, generator: Generator | None) -> Node:
-    """Box and Muller's method, in float32 (float64 for float64)."""
+    """Box and Muller's method, in float32 (float64 for float64). A complex number has variance 1:
+    each of its parts 1/2."""
+    if dtype.is_complex:
+        parts = [normal_node(shape, dtype.to_real(), generator) for _ in range(2)]
+        return ops.complex_.node(*[part * math.sqrt(0.5) for part in parts])
     wide = _wide(dtype)
     u = uniform_node(shape, wide, generator)
     angle = uniform_node(shape, wide, generator) * (2 * math.pi)
@@ -218,7 +227,7 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    wide = _float_only(self, "normal_kernel_cpu")
+    wide = _wide(self._dtype) if self._dtype.is_inexact else _float_only(self, "normal_kernel_cpu")
     unit = normal_node(self._shape, wide, generator)
     scaled = ops.mul.node(unit, scalar_node(float(std), wide))
     return _store(self, ops.add.node(scaled, scalar_node(float(mean), wide)))

@@ -8,29 +8,39 @@ where nobody else can see it.
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from rushlight.autograd.node import SpentFn
 from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
-from rushlight.engine.failures import RunFailed
+from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
-from rushlight.engine.realize import flush, launch
+from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node, buffer_node
-from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.tensors.replay_maker import Maker
+from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Grad, Tensor, make_view, new_tensor
+from rushlight.tensors.tensor import Tensor
 
 _TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
+_node = operator.attrgetter("node")
+_address = operator.attrgetter("buffer.address")
+_buffer = operator.attrgetter("buffer")
+_foreign = operator.attrgetter("foreign")
+_grad = operator.attrgetter("_grad.grad")
+_is = operator.is_
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
+
+
+NO_COPIES: dict[int, Buffer] = {}
 
 
 class TensorGuards:
@@ -82,6 +92,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    lines    of host functions, by the position of their nodes
     """
 
     snapshot: Snapshot
@@ -105,21 +116,80 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
         self.fixed = [p if kind == "storage" else None for kind, p in self.sources.where]
         self.has_views = any(kind == "view" for kind, _ in self.sources.where)
         pairs = list(enumerate(self.sources.where))
         self.last_rates = [group[key] for group, key in self.rates]
-        own = {result for _, result, _, _ in self.updates}.union(self.grad_results)
-        self.room = Room(self.program, self.layout, self.inputs, own)
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
+        self.pick = _picker(sorted(self.donated))
+        reuse = self.program.plan.meta["reuse"]
+        # A storage whose new value is written over the old one keeps its node.
+        stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
+        self.stays = {place for place, _, _, _ in stays}
+        self.moved = [u for u in self.updates if u not in stays]
+        self.versions = [(place, versions) for place, _, _, versions in self.updates]
+        self.counts = [4] * len(self.donated)
+        self.overwrites = bool(self.donated)
+        owners = [owner for owner, _, _ in self.had_grad]
+        # Gradients of tensors that are always the same, all there and not reached another way.
+        self.plain_grads = bool(owners) and all(
+            had and fixed is None and owner.__class__ is not int
+            for owner, had, fixed in self.had_grad
+        )
+        self.grad_owners = owners if self.plain_grads else []
+        self._plan_memory()
+
+    def _plan_memory(self) -> None:
+        made = [(owner, maker) for owner, maker in self.grads if isinstance(maker, Maker)]
+        held = [(owner, maker) for owner, maker in made if self._may_be_held(owner, maker)]
+        self.held = None
+        if held and len(held) == len(self.grads):
+            likes = [(Tensor, maker.shape, maker.dtype, None, None) for _, maker in held]
+            self.held = HeldGrads([owner for owner, _ in held], likes)
+        grads = [maker.result for _, maker in held] if self.held else []
+        own = {result for _, result, _, _ in self.updates if result >= 0}
+        own = own.union(self.grad_results).difference(grads, (-1,))
+        others = [r for r in range(len(self.layout.result_bytes)) if r not in own.union(grads)]
+        self.room = Room(self.program, self.layout, self.inputs, sorted(own), others, grads)
+        makers = [m for _, m in (*self.outputs, *self.grads) if isinstance(m, Maker)]
+        over = {result for result, _ in self.room.over}
+        # Some result that lies where an input does is more than that input's new value.
+        self.needs_all = bool(self.moved) or any(m.result in over for m in makers)
+
+    def _may_be_held(self, owner: Any, maker: Maker) -> bool:
+        """A gradient made anew by each call, whose old value the call does not read."""
+        uses = sum(
+            maker.result == result
+            for result in (
+                *(other.result for _, other in self.grads if isinstance(other, Maker)),
+                *(result for _, result, _, _ in self.updates),
+            )
+        )
+        reads = any(kind == "grad" and payload is owner for kind, payload in self.sources.where)
+        had = any(other is owner and was for other, was, fixed in self.had_grad if fixed is None)
+        outputs = any(
+            isinstance(other, Maker)
+            and (other.result == maker.result or other.storage == maker.storage)
+            for _, other in self.outputs
+        )
+        is_plain = maker.result >= 0 and maker.shown is None and not maker.spent
+        reuse = self.program.plan.meta["reuse"]
+        return (
+            had and is_plain and uses == 1 and not reads and not outputs
+            and self.inputs + maker.result not in reuse
+        )  # fmt: skip
 
     def holds(self, tensors: Sequence[Tensor]) -> bool:
         for number, storage in self.fixed_arguments:
             if tensors[number]._storage is not storage:
                 return False
-        for owner, had, storage in self.had_grad:
+        if self.plain_grads:
+            if any(map(_is, map(_grad, self.grad_owners), repeat(None))):
+                return False
+        for owner, had, storage in () if self.plain_grads else self.had_grad:
             meta = (tensors[owner] if owner.__class__ is int else owner)._grad
             if (meta is not None and meta.grad is not None) is not had:
                 return False
@@ -146,34 +216,62 @@ class Replay:
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The result of the call, or NotImplemented when memory is not as it was captured."""
-        found = self._find(tensors)
-        if found is None:
+        storages = self._find(tensors)
+        if storages is None:
             return NotImplemented
-        storages, nodes = found
-        buffers = [node.buffer for node in nodes[: self.inputs]]
-        for i in self.donated:
-            # Held by the list and by a node, which a storage and the list of nodes hold alone.
-            buffer = buffers[i]
-            if buffer.foreign or sys.getrefcount(buffer) > 4 or sys.getrefcount(nodes[i]) > 3:
-                buffers[i] = _copied(buffer)
+        nodes = list(map(_node, storages))
+        try:
+            addresses = list(map(_address, nodes))
+        except AttributeError:  # a value that waits, or a number
+            nodes = _into_memory(storages)
+            addresses = list(map(_address, nodes))
+        if self.has_views:
+            forget_values(tensors)
+        copies = self._copy_shared(nodes)
+        for place, copy in copies.items():
+            addresses[place] = copy.address
         numbers = self.numbers
         for generator, used, positions in self.draws:
             seed, offset = generator.draw(used)
             for position, step in positions:
                 numbers[position] = seed if step is None else offset + step
-        buffer = None
-        with Uninterrupted(bool(self.donated)):
-            results = self.room.take(buffers)
+        held = self.held.find(tensors) if self.held is not None else ()
+        with Uninterrupted(self.overwrites):
+            results = self.room.take(addresses[: self.inputs], held)
+            arena = self.room.with_arena()
             try:
-                launch(self.program, self.values, self.layout, buffers, results, numbers)
+                run_at(self.program, self.room.pointers, self.values, nodes, numbers)
             except RunFailed as failed:
                 for generator, used, _ in self.draws:
                     generator.draw(-used)
-                raise failed.error from None
-            return self._place(results, storages, nodes, tensors)
+                raise with_line(failed.error, self.lines.get(failed.at, "")) from None
+            del arena
+            if copies or self.needs_all:
+                for result, place in self.room.over:
+                    results[result] = copies.get(place) or nodes[place].buffer
+            return self._place(results, storages, nodes, tensors, copies, bool(held))
 
-    def _find(self, tensors: Sequence[Tensor]) -> tuple[list[Any], list[Node]] | None:
-        """The storages and the nodes they hold, all in memory; None if they are others."""
+    def _copy_shared(self, nodes: list[Node]) -> dict[int, Buffer]:
+        """Memory that is to be overwritten, but is seen elsewhere, is copied; gives the copies."""
+        if self.pick is None:
+            return NO_COPIES
+        mine = self.pick(nodes)
+        memory = list(map(_buffer, mine))
+        # Held by its holder, the list, the tuple and the call; by the node, the list and the call.
+        if list(map(getrefcount, mine)) == self.counts:
+            if list(map(getrefcount, memory)).count(3) == len(memory):
+                if not any(map(_foreign, memory)):
+                    return NO_COPIES
+        del mine, memory
+        return {
+            i: _copied(nodes[i].buffer)
+            for i in self.donated
+            if nodes[i].buffer.foreign or getrefcount(nodes[i].buffer) > 2
+            or getrefcount(nodes[i]) > 3
+        }  # fmt: skip
+
+    def _find(self, tensors: Sequence[Tensor]) -> list[Any] | None:
+        """The storages; None if two of them are one now, or one is not of its kind."""
         places: list[Any] = self.fixed.copy()
         for place, kind, payload in self.moving:
             if kind == "argument":
@@ -188,116 +286,56 @@ class Replay:
                 places[place] = Held(tensors[payload]._value())
             else:
                 places[place] = payload
-        if len(set(places)) != len(places):
+        if self.moving and len(set(places)) != len(places):
             return None
-        for storage in places:
-            if storage.node.leaf != "buffer":
-                settle(storage)
-                if storage.node.leaf != "buffer":
-                    flush([s.node for s in places])
-        nodes = [storage.node for storage in places]
-        if self.has_views:
-            forget_values(tensors)
-        return places, nodes
+        return places
 
     def _place(
-        self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any
-    ) -> Any:
+        self, results: list[Buffer], storages: list[Any], nodes: list[Node], tensors: Any,
+        copies: dict[int, Buffer], has_held: bool,
+    ) -> Any:  # fmt: skip
         leaves = self.leaves.copy()
         made: dict[Any, Any] = {}
         for slot, maker in self.outputs:
             leaves[slot] = maker(results, storages, nodes, tensors, made)
-        for owner, maker in self.grads:
+        for owner, maker in () if has_held else self.grads:
             tensor = tensors[owner] if owner.__class__ is int else owner
             value = None if maker is None else maker(results, storages, nodes, tensors, made)
             tensor._grad.grad = value
-        for place, result, other, versions in self.updates:
-            storage = storages[place]
-            old = nodes[place]
-            new = nodes[other] if result < 0 else buffer_node(results[result], old.shape, old.dtype)
-            if storage.foreign is None:
-                storage.node = new
-            else:
-                storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
-            storage.version += versions
+        for place, result, other, _ in self.moved:
+            _put(storages[place], nodes[place], results[result] if result >= 0 else nodes[other])
+        for place, copy in copies.items():
+            if place in self.stays:
+                _put(storages[place], nodes[place], copy)
+        for place, versions in self.versions:
+            storages[place].version += versions
         return unflatten(self.spec, leaves)
 
 
-@dataclass(frozen=True)
-class Maker:
-    """Makes a tensor that a call gives back, or a gradient, anew.
-
-    Its storage is that at `place`, or a new one on `result`, or on the value at `other`. `shown`:
-    (steps, shape, strides, offset) of a view. `tensor` and `storage`: ids at the capture; what was
-    one object then is one object now. `spent`: name of the function of a value whose backward ran
-    in the call.
-    """
-
-    tensor: int
-    storage: int
-    place: int
-    result: int
-    other: int
-    shape: tuple
-    dtype: Any
-    shown: tuple | None
-    label: str
-    spent: str
-
-    def __call__(self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Any:
-        found = made.get(self.tensor)
-        if found is not None:
-            return found
-        base = made.get((self.storage,))
-        if base is None:
-            base = made[self.storage,] = self._base(results, storages, nodes)
-        if self.shown is not None:
-            base = make_view(base, *self.shown, self.label)
-        if self.spent:
-            base._grad = Grad(SpentFn((), ((base._shape, self.dtype),), self.spent))
-        made[self.tensor] = base
-        return base
-
-    def _base(self, results: Any, storages: Any, nodes: Any) -> Tensor:
-        if self.result >= 0:
-            return new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
-        if self.place < 0:
-            return new_tensor(nodes[self.other])
-        base = new_tensor(storages[self.place].node)
-        base._storage = base._counter = storages[self.place]
-        return base
+def _into_memory(storages: list[Any]) -> list[Node]:
+    """The nodes of these storages, computed."""
+    for storage in storages:
+        settle(storage)
+    if any(storage.node.leaf != "buffer" for storage in storages):
+        flush([storage.node for storage in storages])
+    return list(map(_node, storages))
 
 
-class Room:
-    """Memory for the results of a replay.
+def _put(storage: Any, old: Node, new: Buffer | Node) -> None:
+    """A storage gets a new value."""
+    if isinstance(new, Buffer):
+        new = buffer_node(new, old.shape, old.dtype)
+    if storage.foreign is None:
+        storage.node = new
+    else:
+        storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
 
-    Small results that stay with the model (weights, states, gradients) share one block: they live
-    and die together. What goes to the caller has memory of its own.
-    """
 
-    SMALL_BYTES = 1 << 14
-
-    def __init__(self, program: Program, layout: Layout, inputs: int, own: set[int]) -> None:
-        reuse = program.plan.meta["reuse"]
-        self.parts: list[tuple[int, int, int]] = []  # kind (input number, or -1, -2), bytes, offset
-        total = 0
-        for result, nbytes in enumerate(layout.result_bytes):
-            source = reuse.get(inputs + result, -1)
-            if source < 0 and result in own and nbytes <= self.SMALL_BYTES:
-                self.parts.append((-2, nbytes, total))
-                total += -(-nbytes // ALIGN) * ALIGN
-            else:
-                self.parts.append((source, nbytes, 0))
-        self.total = total
-
-    def take(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        block = allocate(self.total) if self.total else None
-        start = 0 if block is None else block.address
-        return [
-            Buffer(start + offset, nbytes, block, False) if kind == -2
-            else allocate(nbytes) if kind == -1 else buffers[kind]
-            for kind, nbytes, offset in self.parts
-        ]  # fmt: skip
+def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
+    """A function that takes these items of a list, as a tuple."""
+    if len(positions) > 1:
+        return operator.itemgetter(*positions)
+    return (lambda items: (items[positions[0]],)) if positions else None
 
 
 class Held:

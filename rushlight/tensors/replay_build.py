@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.base.pytree import flatten
+from rushlight.compiler.target import HostCall
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
+from rushlight.engine.origin import lines_of
 from rushlight.engine.realize import (
     find_donated,
     run_program,
@@ -28,7 +30,8 @@ from rushlight.engine.signature import Recording, record
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.engine.undo import forget_changes
 from rushlight.ir.node import Node
-from rushlight.tensors.replay import Held, Maker, Replay, Sources, TensorGuards
+from rushlight.tensors.replay import Held, Replay, Sources, TensorGuards
+from rushlight.tensors.replay_maker import Maker
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.tracked import Tracked
@@ -125,6 +128,8 @@ class Builder:
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
             self.grad_results,
+            {c.at: " or ".join(lines_of(recording.order[c.at])) for region in program.plan.regions
+             for c in region if isinstance(c, HostCall) and c.at is not None},
         )  # fmt: skip
 
     def _fixed_arguments(self) -> list[tuple[int, Storage]]:

@@ -103,7 +103,7 @@ class Tensor(GradSide):
             EAGER.wanted = True
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
-        if view is not None and self._dtype is not self._storage.node.dtype:
+        if view is not None and view.changes_elements:
             shape = self._storage.node.shape
             whole = self._storage.foreign_view(shape, row_major(shape), 0)
             return read_through(whole, view.steps)
@@ -287,7 +287,7 @@ def make_view(
         made._dtype = steps[-1][3]
     if tensor._storage.foreign is None:
         made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
-    if tensor._dtype.kind == "float":
+    if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))

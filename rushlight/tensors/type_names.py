@@ -6,6 +6,9 @@ from rushlight.base.dtypes import (
     DType,
     bfloat16,
     bool_,
+    complex32,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -22,13 +25,20 @@ TYPE_NAMES = {
     "BFloat16Tensor": bfloat16, "IntTensor": int32, "ShortTensor": int16, "CharTensor": int8,
     "ByteTensor": uint8, "BoolTensor": bool_,
 }  # fmt: skip
+COMPLEX_TYPE_NAMES = {
+    "ComplexFloatTensor": complex64, "ComplexDoubleTensor": complex128,
+    "ComplexHalfTensor": complex32,
+}  # fmt: skip
 _CPP_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
 }  # fmt: skip
 # Dtypes without a class of tensors in the texts of expand.
 _PLAIN_NAMES = {
     "bool": "Bool", "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32",
     "uint64": "UInt64", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+    "complex32": "ComplexHalf",
 }  # fmt: skip
 
 

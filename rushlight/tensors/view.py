@@ -18,6 +18,8 @@ from rushlight.ir.opdef import OpDef
 from rushlight.tensors.storage import data_node
 
 Step = tuple[OpDef, tuple, tuple, Any]  # record, attributes, result shape, result dtype or None
+# The lazy bits of PyTorch, as names of the steps that stand for them.
+CONJ, NEG = "conj", "neg"
 
 
 class View:
@@ -37,6 +39,15 @@ class View:
         self.base, self.own = base, own
         self.tracked = tracked  # made while autograd recorded
         self.label = label  # the name of its gradient function
+
+    @property
+    def changes_elements(self) -> bool:
+        """Is what is seen more than a window onto the elements in memory?"""
+        return any(step[3] is not None or step[0].name in (CONJ, NEG) for step in self.steps)
+
+    def has_bit(self, bit: str) -> bool:
+        """Is the memory conjugated (negated) on the way to what is seen?"""
+        return sum(step[0].name == bit for step in self.steps) % 2 == 1
 
 
 def read_through(node: Node, steps: tuple[Step, ...]) -> Node:
@@ -71,6 +82,12 @@ def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
         return ops.reshape(value, shape)
     if record is ops.bitcast:
         return ops.bitcast(value, before.dtype)
+    if record in (ops.conj, ops.neg):
+        return record(value)
+    if record is ops.view_as_real:
+        return ops.view_as_complex(value)
+    if record is ops.view_as_complex:
+        return ops.view_as_real(value)
     if record.name in ("read_wider", "read_narrower"):
         back = ops.read_narrower if record.name == "read_wider" else ops.read_wider
         return back(value, before.dtype)

@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
+from rushlight import names as _names
+
+__getattr__ = _names.getattr_of(__name__)
+
 _next_id = itertools.count()
 
 

@@ -54,8 +54,8 @@ def test_bfloat16_passes_through_the_package(tmp_path):
 
 def test_saved_tree_is_readable_by_the_package(tmp_path):
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
-    torch.save(model.state_dict(), tmp_path / "x")
-    read = load_file(tmp_path / "x")
+    torch.save(model.state_dict(), tmp_path / "x.safetensors")
+    read = load_file(tmp_path / "x.safetensors")
     assert set(read) == {"0.weight", "0.bias", "1.weight", "1.bias"}
     np.testing.assert_array_equal(read["0.weight"], model[0].weight.detach().numpy())
 

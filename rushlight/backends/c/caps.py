@@ -18,8 +18,8 @@ from rushlight.compiler.target import Caps, Missing
 NAMES = ("cc", "gcc", "clang")
 # No contraction of a * b + c, no reordering: bits are the program's, not the compiler's.
 FLAGS = (
-    "-std=gnu11", "-O3", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-    "-fPIC", "-shared",
+    "-std=gnu11", "-O2", "-ftree-vectorize", "-fvect-cost-model=dynamic", "-fwrapv",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC", "-shared",
 )  # fmt: skip
 SLOTS = 16  # groups with scratch of their own: more than threads, and no more memory than that
 

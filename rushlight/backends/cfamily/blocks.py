@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Machine
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.coords import unravel
 from rushlight.compiler.tile.transform import Substitution, tiles_of
-from rushlight.ir.symint import ceildiv, minimum, product, upper
+from rushlight.ir.symint import ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 LEAST = 32
@@ -44,7 +45,7 @@ def points_of(statement: ir.Statement) -> int:
 def _count(axes: Sequence[ir.Axis]) -> int:
     total = 1
     for axis in axes:
-        bound = upper(axis.extent)
+        bound = at_most(axis.extent)
         if not isinstance(bound, int):
             return UNKNOWN
         total *= bound
@@ -64,8 +65,8 @@ def lend_axes(grid: ir.Grid, machine: Machine) -> ir.Grid:
     if taken < 2:
         return grid
     lead = product(axis.extent for axis in grid.axes)
-    group = ir.Axis("g", ceildiv(lead, taken))
-    lent = ir.Axis("j", minimum(taken, lead - group.var * taken))
+    group = ir.Axis("lent_group", ceildiv(lead, taken))
+    lent = ir.Axis("lent_row", minimum(taken, lead - group.var * taken))
     at = unravel(group.var * taken + lent.var, [axis.extent for axis in grid.axes])
     change = Substitution({axis.name: i for axis, i in zip(grid.axes, at, strict=True)})
     moved = change.statement(statement)

@@ -19,12 +19,13 @@ from rushlight.backends.cfamily.helpers import (
     is_narrow_float,
     join_helper,
 )
-from rushlight.backends.cfamily.language import Language
+from rushlight.backends.cfamily.language import COMPARES, Language
 from rushlight.base.dtypes import DType, float32, int64
 from rushlight.ir.scalar import E, children, index_values, topological
 from rushlight.ir.symint import Expr, OpAtom, Var, VarAtom, is_nonnegative
 
 LONG = 72  # characters after which a part gets a name
+_LEAVES = frozenset("const param index load check_index".split())
 _GUARDED = frozenset("idiv irem shl shr".split())
 
 
@@ -72,7 +73,8 @@ class ExprPrinter:
         if not isinstance(value, Expr):
             return f"({value})" if value < 0 else str(value)
         parts = []
-        for monomial, coef in value.terms:
+        terms = sorted(value.terms, key=lambda term: (-len(term[0]), -abs(term[1])))
+        for monomial, coef in terms:  # large strides first
             factors = [self._atom(atom, texts or {}) for atom in monomial]
             if abs(coef) != 1:
                 factors.append(str(abs(coef)))
@@ -107,7 +109,34 @@ class ExprPrinter:
     # scalars ------------------------------------------------------------------------------------
 
     def _render(self, node: E, texts: dict[E, str]) -> str:
-        language, args = self.language, [texts[a] for a in node.args]
+        args = [texts[a] for a in node.args]
+        if node.op in _LEAVES:
+            return self._leaf(node, args, texts)
+        if node.op in ("cast", "raw_cast"):
+            return self._cast(node, args[0], texts)
+        if node.op == "bitcast":
+            return self._bitcast(args[0], node.args[0].dtype, node.dtype)
+        if node.op == "select":
+            return self.language.select(*args)
+        if node.op in _GUARDED:
+            return self._guarded(node, args)
+        if node.op in ("fold_max", "fold_min"):
+            return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
+        if node.op in COMPARES and any(a.op == "index" for a in node.args):
+            places = [_as_index(a) for a in node.args]
+            if None not in places:
+                # In the type of indices, which may be narrower (and so faster) than int64.
+                both = [self.index(place, texts) for place in places]  # type: ignore[arg-type]
+                return self.language.operation(node.op, node.dtype, both, self.language.index)
+        if node.op == "subgroup_down":
+            return self.language.subgroup_down(bare(args[0]), node.meta)
+        if node.op == "abs" and not node.dtype.is_floating_point:
+            return self._whole_abs(node.dtype, args[0])
+        return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)
+
+    def _leaf(self, node: E, args: list[str], texts: dict[E, str]) -> str:
+        """What reads something from outside."""
+        language = self.language
         if node.op == "const":
             return language.literal(node.meta[0], node.dtype)
         if node.op == "param":
@@ -115,30 +144,16 @@ class ExprPrinter:
         if node.op == "index":
             text = self.index(node.meta, texts)
             return text if language.index is int64 else language.cast(text, int64)
-        if node.op == "load":
-            return self._load(node, args, texts)
         if node.op == "check_index":
             return self._check(node, args[0], texts)
-        if node.op in ("cast", "raw_cast"):
-            return self._cast(node, args[0])
-        if node.op == "bitcast":
-            return self._bitcast(args[0], node.args[0].dtype, node.dtype)
-        if node.op == "select":
-            return language.select(*args)
-        if node.op in _GUARDED:
-            return self._guarded(node, args)
-        if node.op in ("fold_max", "fold_min"):
-            return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
-        if node.op == "abs" and not node.dtype.is_floating_point:
-            return self._whole_abs(node, args)
-        return language.operation(node.op, node.dtype, args, node.args[0].dtype)
+        return self._load(node, args, texts)
 
-    def _whole_abs(self, node: E, args: list[str]) -> str:
-        if node.dtype.kind != "int":
-            return args[0]
-        negative = self.language.operation("lt", node.dtype, [args[0], "0"], node.dtype)
-        minus = self.language.operation("neg", node.dtype, args, node.dtype)
-        return self.language.select(negative, minus, args[0])
+    def _whole_abs(self, dtype: DType, x: str) -> str:
+        if dtype.kind != "int":
+            return x
+        operation = self.language.operation
+        negative = operation("lt", dtype, [x, self.language.literal(0, dtype)], dtype)
+        return self.language.select(negative, operation("neg", dtype, [x], dtype), x)
 
     def _load(self, node: E, args: list[str], texts: dict[E, str]) -> str:
         memory, at = node.meta
@@ -157,8 +172,10 @@ class ExprPrinter:
         checked = self.language.check_index(wide, bare(limit), site)
         return checked if source is int64 else self.language.cast(checked, source)
 
-    def _cast(self, node: E, text: str) -> str:
+    def _cast(self, node: E, text: str, texts: dict[E, str]) -> str:
         source, goal = node.args[0].dtype, node.dtype
+        if node.args[0].op == "index" and goal is self.language.index:
+            return self.index(node.args[0].meta, texts)
         if node.op == "raw_cast":
             return self.language.cast(text, goal)
         if is_narrow_float(source):
@@ -204,6 +221,13 @@ class ExprPrinter:
             self.used.update(inner.used)
             self.used[helper.name] = helper
         return f"{helper.name}({', '.join(args)})"
+
+
+def _as_index(node: E) -> int | Expr | None:
+    """The index that an expression is, if it is one."""
+    if node.op == "index":
+        return node.meta
+    return int(node.meta[0]) if node.op == "const" else None
 
 
 def bare(text: str) -> str:

@@ -7,7 +7,7 @@ that kernels read) is worked out once per set of sizes; a run writes the numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,7 +71,15 @@ class Session(Protocol):
     def launch(self, launch: Launch) -> None: ...
 
     def status(self) -> int:
-        """The status word, when all launches so far are done; host memory is up to date."""
+        """The status word, when all launches so far are done."""
+        ...
+
+    def to_host(self, numbers: Iterable[int]) -> None:
+        """These buffers of the plan hold in host memory what the device wrote."""
+        ...
+
+    def to_device(self, numbers: Iterable[int]) -> None:
+        """The device sees what the host wrote to these buffers."""
         ...
 
 
@@ -97,6 +105,8 @@ class GroupPlan:
     def __init__(self, plan: Plan, begin: Begin) -> None:
         self.plan, self.begin = plan, begin
         self._layouts: dict[bytes, _Layout] = {}
+        results = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
+        self._written = (*results, *plan.meta.get("updated", ()))
 
     def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
         layout = self._layout(np.asarray(ints, np.int64))
@@ -111,8 +121,12 @@ class GroupPlan:
             if status:
                 return status
             if isinstance(part, HostCall):
+                session.to_host(part.inputs)
                 run_host_call(part, self.plan, pointers, layout.env)
-        return session.status()
+                session.to_device(part.outputs)
+        status = session.status()
+        session.to_host(self._written)
+        return status
 
     def _layout(self, ints: np.ndarray) -> _Layout:
         key = ints.tobytes()

@@ -15,7 +15,7 @@ import numpy as np
 
 from rushlight.backends.llvm.pool import get_pool, is_current
 from rushlight.backends.llvm.pool_ir import native
-from rushlight.runtime.buffer import allocate
+from rushlight.runtime.buffer import Buffer, allocate
 
 # A program of less work stays on the caller: waking the workers would cost more than they save.
 PROGRAM_SHARE_PS = 50_000_000
@@ -23,6 +23,7 @@ PROGRAM_SHARE_PS = 50_000_000
 REGION_SHARE_PS = 5_000_000
 # How often a long program comes back to Python, so that a pending Ctrl-C is seen.
 SLICE_NS = 100_000_000
+KEPT_SCRATCH_BYTES = 1 << 18
 
 
 @dataclass(slots=True)
@@ -35,14 +36,18 @@ class Segment:
 
 @dataclass(slots=True)
 class Tables:
-    """Addresses of the region and launch tables, the status word, and what a run needs."""
+    """Addresses of the region and launch tables, the status word, and what a run needs. One run at
+    a time uses them."""
 
     regions: int
     launches: int
     status: np.ndarray
+    status_at: int
     local_bytes: int = 0
     # The work of the whole program by the cost hints, in picoseconds.
     work_ps: int = 0
+    # Of a run on the caller alone, kept for the next one if it is small.
+    scratch: Buffer | None = None
 
 
 def run_segment(tables: Tables, segment: Segment) -> None:
@@ -67,12 +72,15 @@ def run_segment(tables: Tables, segment: Segment) -> None:
 def _run_alone(tables: Tables, first: int, last: int) -> int:
     if not tables.local_bytes:
         return _call(tables, first, last, None, 0)
-    scratch = allocate(tables.local_bytes)
+    scratch = tables.scratch
+    if scratch is None or scratch.nbytes < tables.local_bytes:
+        scratch = allocate(tables.local_bytes)
+        tables.scratch = scratch if scratch.nbytes <= KEPT_SCRATCH_BYTES else None
     return _call(tables, first, last, None, scratch.address)
 
 
 def _call(tables: Tables, first: int, last: int, pool: int | None, local: int) -> int:
     return native().run_plan(
         pool, tables.regions, tables.launches, first, last,
-        tables.status.ctypes.data, local, SLICE_NS, REGION_SHARE_PS,
+        tables.status_at, local, SLICE_NS, REGION_SHARE_PS,
     )  # fmt: skip

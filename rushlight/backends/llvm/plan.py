@@ -190,6 +190,7 @@ class _Run:
             regions=self.memory.address + 8 * loaded._regions_at,
             launches=self.memory.address + 8 * loaded._launches_at,
             status=words[loaded._status_at : loaded._status_at + 1],
+            status_at=self.memory.address + 8 * loaded._status_at,
         )
 
     def go(

@@ -7,6 +7,7 @@ kinds  "map"   members of one shape (up to reshape)
        "dot"   a contraction and what is done to each of its elements
        "attention" likewise, of several results over the same pairs (pairs.py)
        "pieces" cat and slice_scatter: one map per piece
+       (interleave, two values written side by side, lies where these values do)
        "check" indices that are checked before an update in place (graph/check_first.py)
        others  one point: "scan", "sort", "scatter", "host"
 """

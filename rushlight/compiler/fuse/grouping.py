@@ -21,10 +21,9 @@ from rushlight.compiler.fuse.pairs import (
     shares_products,
     space_of,
 )
+from rushlight.compiler.fuse.places import place_shape, reads_of, same_place
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import axes_of, reshape_coords
-from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, product
 
@@ -114,7 +113,7 @@ class Grouping:
         rows = product(n for d, n in enumerate(shape) if d not in dims)
         if not self._has_enough_rows(shape, rows):
             return ("too_few_rows", rows)
-        same = all(m.shape == shape for m in group.members)
+        same = all(place_shape(m) == shape for m in group.members)
         return () if same else ("kernel_holds_other_shapes",)
 
     def _join_attention(self, node: Node, sources: list[Node]) -> Group | None:
@@ -177,21 +176,22 @@ class Grouping:
 
     def _coordinates(self, group: Group, node: Node, sources: list[Node]) -> list[tuple]:
         """Where `node` could lie in the group's axes."""
+        shape = place_shape(node)
         if group.kind == "attention":
             head = self._head(group, sources)
-            if head is None or product(node.shape) != product(head.shape):
+            if head is None or product(shape) != product(head.shape):
                 return []
-            return [reshape_coords(group.at[head], head.shape, node.shape)]
+            return [reshape_coords(group.at[head], head.shape, shape)]
         if group.kind in ("map", "rows", "dot"):
-            if node.shape == group.shape:
+            if shape == group.shape:
                 return [group.axes]
-            if group.kind != "rows" and product(node.shape) == product(group.shape):
-                return [reshape_coords(group.axes, group.shape, node.shape)]
+            if group.kind != "rows" and product(shape) == product(group.shape):
+                return [reshape_coords(group.axes, group.shape, shape)]
         if group.kind in ("rows", "split"):
-            if node.shape == group.row_shape:
+            if shape == group.row_shape:
                 return [group.row_axes]
-            if product(node.shape) == product(group.row_shape):
-                return [reshape_coords(group.row_axes, group.row_shape, node.shape)]
+            if product(shape) == product(group.row_shape):
+                return [reshape_coords(group.row_axes, group.row_shape, shape)]
         return []
 
     def _refusal(self, group: Group, node: Node, at: tuple, sources: list[Node]) -> Reason:
@@ -212,7 +212,7 @@ class Grouping:
         for source, read_at in self._reads_of(node, where):
             if source in group.at and self.points.reasons[source] == "long_chain":
                 return ("long_chain", source.name)
-            if source in group.at and not _same_place(read_at, group.at[source], source):
+            if source in group.at and not same_place(read_at, group.at[source], source):
                 return ("read_elsewhere", source.name)
         return ()
 
@@ -245,7 +245,7 @@ class Grouping:
             return False
         where = self._where(group, node, group.at[node])
         return group.weight + other.weight < MAX_WEIGHT and all(
-            _same_place(at, other.at[source], source)
+            same_place(at, other.at[source], source)
             for source, at in self._reads_of(node, where)
             if source in other.at
         )
@@ -254,7 +254,7 @@ class Grouping:
 
     def _new_group(self, node: Node) -> Group:
         assert node.op is not None
-        kind, shape, reduced = node.op.kind, node.shape, ()
+        kind, shape, reduced = node.op.kind, place_shape(node), ()
         if kind == "reduce":
             shape, reduced = node.src[0].shape, node.attrs[0]
             rows = product(n for d, n in enumerate(shape) if d not in reduced)
@@ -335,35 +335,10 @@ class Grouping:
         return found
 
 
-def reads_of(node: Node, where: tuple, points: Points) -> list[tuple[Node, tuple]]:
-    """Trial evaluation that only notes which points are read, and at which coordinates."""
-    reads: list[tuple[Node, tuple]] = []
-
-    def leaf(here: Node, at: tuple, mask: Any) -> s.E | None:
-        if here.leaf != "buffer" and (here not in points or here is node):
-            return None
-        reads.append((here, tuple(at)))
-        return s.param(f"r{len(reads)}", here.dtype)
-
-    access = Access(leaf, lambda n: s.param("n", n.dtype), lambda n: 0)
-    assert node.op is not None
-    if node.op.kind == "reduce":
-        access.value(node.src[0], where)
-    else:
-        access.value(node, where)
-    return reads
-
-
-def _same_place(a: tuple, b: tuple, node: Node) -> bool:
-    """Equal coordinates of a node; along a dimension of size 1 there is one place only."""
-    return a == b or all(x == y or size == 1 for x, y, size in zip(a, b, node.shape, strict=True))
-
-
 def _is_map(node: Node) -> bool:
     assert node.op is not None
-    return node.op.kind in ("elementwise", "movement", "iota", "random", "gather") and (
-        not is_in_pieces(node)
-    )
+    kinds = ("elementwise", "movement", "iota", "random", "gather", "interleave")
+    return node.op.kind in kinds and not is_in_pieces(node)
 
 
 def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:

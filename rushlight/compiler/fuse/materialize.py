@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological
 
-BARRIERS = frozenset({"dot", "attention", "reduce", "scan", "sort", "scatter", "host"})
+BARRIERS = frozenset(
+    {"dot", "attention", "reduce", "scan", "sort", "scatter", "host", "interleave"}
+)
 EXPENSIVE = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh "
     "atanh erf erfc erfinv lgamma digamma sigmoid pow_ atan2 random_bits div sqrt rsqrt "

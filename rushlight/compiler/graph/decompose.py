@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.base.dtypes import DType, float32
+from rushlight.base.dtypes import DType
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.pairs import (
     ordinary,
@@ -124,7 +124,8 @@ def _widen(arg: Any) -> Any:
         return [_widen(item) for item in arg]
     if not isinstance(arg, Node) or not _is_low(arg.dtype):
         return arg
-    return with_dtype(arg, float32) if arg.leaf in ("const", "scalar") else cast(arg, float32)
+    wide = arg.dtype.compute
+    return with_dtype(arg, wide) if arg.leaf in ("const", "scalar") else cast(arg, wide)
 
 
 def _is_low(dtype: DType) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rushlight.base.dtypes import int64
 from rushlight.compiler.fuse.pairs import Mask, PairSpace, space_of
-from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
+from rushlight.compiler.tile.coords import broadcast_coords
 from rushlight.compiler.tile.ir import (
     AttentionGrid,
     Axis,
@@ -146,11 +146,7 @@ class _Building:
         stores = []
         for member in group.members:
             if group.head[member] is head and member in builder.outputs:
-                at = group.at[member]
-                value = epilogue.value(member, at)
-                stores.append(
-                    Store(builder.output(member), linear(at, strides_of(member.shape)), value)
-                )
+                stores += builder.stores(epilogue, member, group.at[member])
         return tuple(stores)
 
     # ---- the mask ------------------------------------------------------------------------

@@ -21,11 +21,10 @@ def build_map(builder: KernelBuilder) -> Kernel:
     for member in group.members:
         at = group.at[member]
         # Every member is evaluated, in order, so that long chains nest no deeper than one member.
-        value = access.value(member, at)
         if member in builder.outputs:
-            stores.append(
-                Store(builder.output(member), linear(at, strides_of(member.shape)), value)
-            )
+            stores += builder.stores(access, member, at)
+        else:
+            access.value(member, at)
     axes = [Axis(f"d{i}", n) for i, n in enumerate(group.shape)]
     grids, numel = map_grids(axes, stores, builder.hints)
     return builder.finish(grids, numel)

@@ -48,11 +48,10 @@ def build_dot(builder: KernelBuilder) -> Kernel:
     stores = []
     for member in group.members:
         at = group.at[member]
-        value = epilogue.value(member, at)
         if member in builder.outputs:
-            stores.append(
-                Store(builder.output(member), linear(at, strides_of(member.shape)), value)
-            )
+            stores += builder.stores(epilogue, member, at)
+        else:
+            epilogue.value(member, at)
     grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores))
     return builder.finish([_merge_batch(grid)])
 

@@ -16,7 +16,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.kernel import KernelBuilder
+from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
 from rushlight.compiler.tile.rows import (
     COLUMNS,
     is_reduce,
@@ -113,7 +113,8 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
         if is_reduce(member):
             roots.append(_probe(builder, member.src[0], None))
         elif group.at[member] == group.axes:
-            roots.append(_probe(builder, member, member))
+            parts = member.src if is_interleaved(member) else (member,)
+            roots += [_probe(builder, part, part) for part in parts]
     row_votes = column_votes = 0
     for at in index_exprs(roots):
         row_votes += coefficient(at, f"d{reduced[-1]}") == 1

@@ -1,9 +1,9 @@
 """May a result of a kernel be written over one of its inputs?
 
 In: a program, the buffer of an input and that of a result. Out: True when every element of the
-result needs, of the input, only its own: it is read where it is written, at the same point, and by
-no later grid. A point computes its values before its first store (tile/ir.py), so both may then be
-the same memory.
+result needs, of the input, only its own (or those that its point writes): it is read where it is
+written, at the same point, and by no later grid. A point computes its values before its first store
+(tile/ir.py), so both may then be the same memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.transform import attention_stores, grid_roots, roots_of
+from rushlight.compiler.tile.transform import grid_roots, roots_of
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
@@ -41,18 +41,22 @@ def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
     *earlier, last = [list(_parts(grid)) for grid in program.grids]
     if any(put[0] is result for parts in earlier for puts, _ in parts for put in puts):
         return False
-    places = [(part, put[1]) for part in last for put in part[0] if put[0] is result]
-    if len(places) != 1 or places[0][1] is None:
+    found = [part for part in last if any(put[0] is result for put in part[0])]
+    if len(found) != 1:
         return False
-    storing, place = places[0]
+    storing = found[0]
+    places = [put[1] for put in storing[0] if put[0] is result]
+    if None in places or len(set(places)) < len(places):
+        return False
     elsewhere = [root for part in last if part is not storing for root in _roots(part)]
     inside = _roots(storing)
-    return not _loads(elsewhere, source) and all(at == place for at in _loads(inside, source))
+    return not _loads(elsewhere, source) and all(at in places for at in _loads(inside, source))
 
 
-def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
-    """The buffers from which the elements of a result are made, as they are stored."""
-    roots = [
+def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:
+    """The buffers from which the elements of a result are made, as they are stored, and by how many
+    operations one after the other (the shortest way)."""
+    here = [
         root
         for grid in program.grids
         for puts, _ in _parts(grid)
@@ -60,7 +64,19 @@ def reads_for(program: Program, result: Buffer) -> frozenset[Buffer]:
         if dest is result
         for root in exprs
     ]
-    return frozenset(e.meta[0] for e in s.topological(roots) if e.op == "load")
+    found: dict[Buffer, int] = {}
+    seen: set[E] = set()
+    distance = 0
+    while here:
+        below: list[E] = []
+        for e in here:
+            if e not in seen:
+                seen.add(e)
+                below += s.children(e)
+                if e.op == "load":
+                    found.setdefault(e.meta[0], distance)
+        here, distance = below, distance + 1
+    return found
 
 
 def _roots(part: _Part) -> list[E]:
@@ -79,7 +95,9 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = attention_stores(grid)
+        stores = [store for item in grid.sums for store in item.stores]
+        if grid.softmax is not None:
+            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)

@@ -11,6 +11,7 @@ from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.access import Access, load_of
+from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
 from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
@@ -27,6 +28,11 @@ from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import substitute, variables
+
+
+def is_interleaved(node: Node) -> bool:
+    return node.op is not None and node.op.kind == "interleave"
+
 
 BLOCK = 8192  # elements per instance of a flat map: a few L1s of work, no schedule of any backend
 
@@ -81,6 +87,8 @@ class KernelBuilder:
         """A load when the node lives in memory outside this kernel, else None (compute it)."""
         if node.leaf != "buffer" and (node not in self.points or node in self.group.at):
             return None
+        if 0 in node.shape:  # there is no element, and perhaps no memory, to load from
+            return s.const(0, node.dtype)
         return load_of(self.input(node), node.shape, at, mask)
 
     def number(self, node: Node) -> E:
@@ -98,6 +106,21 @@ class KernelBuilder:
         if node not in self.buffers:
             self.buffers[node] = Buffer(f"b{len(self.buffers)}", node.dtype, node.numel(), role)
         return self.buffers[node]
+
+    def stores(self, access: Access, member: Node, at: tuple) -> list[Store]:
+        """What writes element `at` of a member to memory: one value, or two side by side."""
+        if not is_interleaved(member):
+            place = linear(at, strides_of(member.shape))
+            return [Store(self.output(member), place, access.value(member, at))]
+        place = linear(at, strides_of(member.shape[:-1])) * 2
+        return [
+            Store(
+                self.output(member),
+                place + i,
+                access.value(source, broadcast_coords(source.shape, at)),
+            )
+            for i, source in enumerate(member.src)
+        ]
 
     def scratch(self, dtype: DType, size: int | Expr) -> Buffer:
         buffer = Buffer(f"b{len(self.buffers)}", dtype, size, "scratch")
@@ -140,6 +163,9 @@ def _canonical_sizes(
     for at in _all_sizes(grids, [b.size for b in buffers if numel is None or b.size != numel[1]]):
         for name, var in variables(at).items():
             found.setdefault(name, var)
+            if var.kind == "value" and var.atom.hi is not None:  # a size may be its bound alone
+                for inner, size in variables(var.atom.hi).items():
+                    found.setdefault(inner, size)
     mapping: dict[str, int | Expr] = {}
     ints: list[int | Expr] = []
     for name, var in found.items():

@@ -25,7 +25,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.kernel import KernelBuilder
+from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
 from rushlight.compiler.tile.transform import (
     index_exprs,
     merge_axes,
@@ -127,11 +127,11 @@ class RowsBuilder:
         readers: dict[Node, Reader] = {}
         for member in members:
             at = self.builder.group.at[member]
-            value = access.value(member, at)
-            readers[member] = self._keep_row(member, member.dtype, value, stores)
+            if not is_interleaved(member):
+                value = access.value(member, at)
+                readers[member] = self._keep_row(member, member.dtype, value, stores)
             if member in self.builder.outputs:
-                place = linear(at, strides_of(member.shape))
-                stores.append(Store(self.builder.output(member), place, value))
+                stores += self.builder.stores(access, member, at)
         self.body.append(Map(tuple(self.lanes), tuple(stores)))
         self.stored.update(readers)
 
@@ -151,6 +151,9 @@ class RowsBuilder:
         stores: list[Store] = []
         readers: dict[Node, Reader] = {}
         for member in members:
+            if is_interleaved(member):
+                stores += self.builder.stores(access, member, self._at())
+                continue
             value = access.value(member, self._at())
             if member in self.builder.outputs:
                 readers[member] = self._store_output(member, value, stores)

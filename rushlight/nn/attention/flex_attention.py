@@ -1,5 +1,8 @@
 """`torch.nn.attention.flex_attention`: the public names of `rushlight.attention`."""
 
+from typing import Any
+
+from rushlight import names as _names
 from rushlight.attention import (
     AuxOutput,
     AuxRequest,
@@ -13,7 +16,15 @@ from rushlight.attention import (
     or_masks,
 )
 
+__getattr__ = _names.getattr_of(__name__)
+# Names that PyTorch has here without publishing them, and that packages import.
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+_score_mod_signature = _mask_mod_signature = Any
+
 __all__ = [
+    "_DEFAULT_SPARSE_BLOCK_SIZE",
+    "_mask_mod_signature",
+    "_score_mod_signature",
     "AuxOutput",
     "AuxRequest",
     "BlockMask",

@@ -30,9 +30,10 @@ from rushlight.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from rushlight.nn.modules.adaptive import AdaptiveLogSoftmaxWithLoss
 from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
 from rushlight.nn.modules.channelshuffle import ChannelShuffle
-from rushlight.nn.modules.container import ModuleDict, ModuleList, Sequential
+from rushlight.nn.modules.container import Container, ModuleDict, ModuleList, Sequential
 from rushlight.nn.modules.conv import (
     Conv1d,
     Conv2d,
@@ -160,6 +161,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -182,6 +184,7 @@ __all__ = [
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
+    "Container",
     "Conv1d",
     "Conv2d",
     "Conv3d",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -297,3 +298,23 @@ def checked_pairs(values: Any, class_name: str, update_name: str) -> list[tuple[
             )
         pairs.append(pair)
     return pairs
+
+
+class Container(Module):
+    """Modules by keyword; the oldest kind of container.
+
+    Example:
+        >>> [name for name, _ in Container(first=Module()).named_children()]
+        ['first']
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in "
+            "`nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)

@@ -1,5 +1,6 @@
 """`torch.optim.lr_scheduler`: learning rate schedules."""
 
+from rushlight import names as _names
 from rushlight.optim.lr_scheduler.base import LRScheduler
 from rushlight.optim.lr_scheduler.base import _LRScheduler as _LRScheduler
 from rushlight.optim.lr_scheduler.compose import ChainedScheduler, SequentialLR
@@ -16,6 +17,8 @@ from rushlight.optim.lr_scheduler.factors import (
     StepLR,
 )
 from rushlight.optim.lr_scheduler.plateau import ReduceLROnPlateau
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "ChainedScheduler",

@@ -1,5 +1,6 @@
 """`torch.utils.data`: datasets, samplers and the loader."""
 
+from rushlight import names as _names
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataloader import DataLoader
 from rushlight.utils.data.dataset import (
@@ -22,6 +23,8 @@ from rushlight.utils.data.sampler import (
     WeightedRandomSampler,
 )
 from rushlight.utils.data.worker import get_worker_info
+
+__getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
     "BatchSampler",

@@ -13,7 +13,7 @@ import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -93,20 +93,19 @@ def wrong_error(case: dict) -> str:
     return f"no error, want {case['error']}"
 
 
-def check_all(paths: list[Path]) -> dict[table.Key, Found]:
-    results: dict[table.Key, Found] = {}
+def check_all(paths: list[Path]) -> Iterator[tuple[table.Key, Found]]:
     context = multiprocessing.get_context("spawn")
     pool = context.Pool(1)
     for path in paths:
         op, variant, dtype = path.stem.split("@")
         try:
-            results[op, variant, dtype] = pool.apply_async(check_file, (str(path),)).get(LIMIT)
+            found = pool.apply_async(check_file, (str(path),)).get(LIMIT)
         except multiprocessing.TimeoutError:
-            results[op, variant, dtype] = _all_fail(path)
+            found = _all_fail(path)
             pool.terminate()
             pool = context.Pool(1)
+        yield (op, variant, dtype), found
     pool.terminate()
-    return results
 
 
 def _all_fail(path: Path) -> Found:
@@ -128,14 +127,13 @@ def counts_of(found: Found) -> table.Counts:
     }  # fmt: skip
 
 
-def list_wrong(results: dict[table.Key, Found]) -> None:
-    """Every op that does not pass everywhere, with the first thing that is wrong."""
-    for key, found in results.items():
-        for column, wrongs in found.items():
-            first: Any = next(filter(None, wrongs), None)
-            if first:
-                passed = f"{wrongs.count('')}/{len(wrongs)}"
-                print(" ".join(filter(None, key)), column, passed, first, sep="  ")
+def list_wrong(key: table.Key, found: Found) -> None:
+    """Where an op does not pass everywhere, with the first thing that is wrong."""
+    for column, wrongs in found.items():
+        first: Any = next(filter(None, wrongs), None)
+        if first:
+            passed = f"{wrongs.count('')}/{len(wrongs)}"
+            print(" ".join(filter(None, key)), column, passed, first, sep="  ", flush=True)
 
 
 def main() -> int:
@@ -146,10 +144,11 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     paths = [p for p in sorted(given.folder.glob("*.pkl")) if re.search(given.only, p.stem)]
-    results = check_all(paths)
-    if given.list:
-        list_wrong(results)
-    new = {key: counts_of(found) for key, found in results.items()}
+    new = {}
+    for key, found in check_all(paths):
+        new[key] = counts_of(found)
+        if given.list:
+            list_wrong(key, found)
     print(*table.summary(new), sep="\n")
     old = table.read()
     lost = table.lost(old, new)

@@ -16,10 +16,7 @@ from rushlight.serialization.atomic_file import replace_file
 
 ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
-import os, sys
-if os.environ.get("RUSHLIGHT_ON_TORCH"):
-    from tests.on_torch import install
-    install()
+import sys
 import rushlight as torch
 step = 0
 while True:

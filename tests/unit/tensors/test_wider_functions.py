@@ -165,3 +165,26 @@ def test_index_add_along_the_last_dim_has_a_gradient() -> None:
     x = given(3, 4, grad=True)
     out = x.index_add(-1, torch.tensor([1, 1]), given(3, 2))
     near(torch.autograd.grad(out.sum(), x)[0], np.ones((3, 4)))
+
+
+def test_a_size_that_only_bounds_an_index():
+    """Rows picked by strided foreign memory, at two sizes: the bound is a size of the kernel."""
+    rng = np.random.default_rng(0)
+
+    def strided(shape, strides, count):
+        bytes_ = [8 * s for s in strides]
+        return torch.from_numpy(
+            np.lib.stride_tricks.as_strided(rng.integers(0, 5, count), shape, bytes_)
+        )
+
+    weight = torch.from_numpy(rng.standard_normal((10, 5)))
+    offsets = torch.tensor([0, 3])
+    for index, shape in ((strided((5,), (2,), 9), (5,)), (strided((5, 5), (10, 2), 49), (5, 5))):
+        shares = torch.from_numpy(rng.standard_normal(shape))
+        got = torch.nn.functional.embedding_bag(
+            index, weight, offsets if index.dim() == 1 else None, mode="sum",
+            per_sample_weights=shares,
+        )  # fmt: skip
+        parts = weight.numpy()[index.numpy()] * shares.numpy()[..., None]
+        want = parts.sum(1) if index.dim() == 2 else np.stack([parts[:3].sum(0), parts[3:].sum(0)])
+        np.testing.assert_allclose(got.numpy(), want)

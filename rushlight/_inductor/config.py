@@ -1,0 +1,54 @@
+"""torch._inductor.config: settings of PyTorch's compiler; they change nothing here."""
+
+from types import SimpleNamespace as _Group
+
+from rushlight import names as _names
+from rushlight.names.settings import patch_of as _patch_of
+
+__getattr__ = _names.getattr_of(__name__)
+__all__ = [
+    "aot_inductor", "benchmark_kernel", "compile_threads", "conv_1x1_as_mm",
+    "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp", "dce",
+    "debug", "disable_progress", "emulate_precision_casts", "epilogue_fusion",
+    "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "freezing",
+    "fx_graph_cache", "fx_graph_remote_cache", "max_autotune", "max_autotune_gemm",
+    "max_autotune_gemm_backends", "max_autotune_pointwise", "patch", "permute_fusion",
+    "prologue_fusion", "reorder_for_compute_comm_overlap", "shape_padding", "size_asserts",
+    "split_reductions", "trace", "triton", "use_mixed_mm",
+]  # fmt: skip
+patch = _patch_of(__name__)
+
+benchmark_kernel = False
+compile_threads = 1
+conv_1x1_as_mm = False
+coordinate_descent_check_all_directions = False
+coordinate_descent_tuning = False
+debug = False
+disable_progress = True
+dce = False
+emulate_precision_casts = False
+epilogue_fusion = True
+fallback_random = False
+force_disable_caches = False
+force_fuse_int_mm_with_mul = False
+freezing = False
+fx_graph_cache = True
+fx_graph_remote_cache = None
+max_autotune = False
+max_autotune_gemm = False
+max_autotune_gemm_backends = "ATEN,TRITON,CPP"
+max_autotune_pointwise = False
+permute_fusion = False
+prologue_fusion = True
+reorder_for_compute_comm_overlap = False
+shape_padding = True
+size_asserts = True
+split_reductions = True
+trace = _Group(enabled=False, debug_dir=None, graph_diagram=False)
+triton = _Group(
+    cudagraphs=False, cudagraph_trees=True, cudagraph_skip_dynamic_graphs=False,
+    unique_kernel_names=True, store_cubin=False, multi_kernel=0,
+)  # fmt: skip
+use_mixed_mm = True
+cpp = _Group(threads=-1, simdlen=None, enable_kernel_profile=False)
+aot_inductor = _Group(output_path="")

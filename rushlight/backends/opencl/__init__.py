@@ -1,0 +1,13 @@
+"""OpenCL C from tile programs, for any device with an OpenCL 1.2 driver (extra: `opencl`)."""
+
+from __future__ import annotations
+
+from rushlight.backends.cfamily.refuse import refuse
+from rushlight.backends.opencl.build import build, dump, lower_text, restore
+from rushlight.backends.opencl.driver_impl import find
+from rushlight.backends.opencl.session_impl import load
+from rushlight.compiler.target import Backend
+
+BACKEND = Backend("opencl", find, build, load, lower_text, dump, restore, refuse=refuse)
+
+__all__ = ["BACKEND"]

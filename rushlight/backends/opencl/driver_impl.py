@@ -1,0 +1,88 @@
+"""Which OpenCL device there is. pyopencl is imported here, when the backend is asked for."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.base.config import config
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
+from rushlight.compiler.target import Caps, Missing
+
+FIX = (
+    "pip install 'rushlight[opencl]' (pyopencl, and PoCL for CPUs), or install the driver of a GPU"
+)
+DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
+CPU_THREADS, GPU_THREADS = 64, 256
+
+
+@dataclass(frozen=True)
+class Driver:
+    """An open device. `shared`: it works on the host's memory."""
+
+    cl: Any
+    device: Any
+    context: Any
+    queue: Any
+    shared: bool
+    options: str
+
+
+def find() -> Caps | Missing:
+    found = open_device(config.opencl_device, config.opencl_options)
+    if isinstance(found, Missing):
+        return found
+    cl, device = found.cl, found.device
+    is_cpu = bool(device.type & cl.device_type.CPU)
+    doubles = has_doubles(device)
+    threads = min(device.max_work_group_size, CPU_THREADS if is_cpu else GPU_THREADS)
+    named = (device.platform.name, device.platform.version, device.name, device.driver_version)
+    return Caps(
+        "opencl",
+        features="|".join((*named, found.options)),
+        threads=device.max_compute_units,
+        dtypes=frozenset(d.name for d in DTYPES if doubles or d.name != "float64"),
+        exact=False,
+        group_threads=threads,
+        shared_bytes=min(device.local_mem_size, 32 << 10),
+        groups=max(16, 4 * device.max_compute_units),
+    )
+
+
+def has_doubles(device: Any) -> bool:
+    return "cl_khr_fp64" in device.extensions
+
+
+@functools.cache
+def open_device(wanted: str, more_options: str) -> Driver | Missing:
+    """The first device whose name or platform holds `wanted`; GPUs before CPUs."""
+    if importlib.util.find_spec("pyopencl") is None:
+        return Missing("pyopencl is not installed", FIX)
+    import pyopencl as cl
+
+    try:
+        devices = [d for platform in cl.get_platforms() for d in platform.get_devices()]
+    except cl.Error as error:
+        return Missing(f"no OpenCL platform: {error}", FIX)
+    fitting = [d for d in devices if wanted.lower() in f"{d.platform.name} {d.name}".lower()]
+    if not fitting:
+        seen = ", ".join(d.name for d in devices) or "none"
+        return Missing(f"no OpenCL device like {wanted!r} (there are: {seen})", FIX)
+    device = min(fitting, key=lambda d: not d.type & cl.device_type.GPU)
+    context = cl.Context([device])
+    exact_divide = device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+    options = "-cl-std=CL1.2"
+    if exact_divide:
+        options += " -cl-fp32-correctly-rounded-divide-sqrt"
+    options = f"{options} {more_options}".rstrip()
+    return Driver(
+        cl, device, context, cl.CommandQueue(context), bool(device.host_unified_memory), options
+    )
+
+
+def require_driver() -> Driver:
+    found = open_device(config.opencl_device, config.opencl_options)
+    assert not isinstance(found, Missing), found.reason
+    return found

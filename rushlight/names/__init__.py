@@ -1,0 +1,11 @@
+"""The names that PyTorch's users type: where they are, and what is said when they are not there."""
+
+import sys
+
+from rushlight.names.finder import AliasFinder
+from rushlight.names.lookup import getattr_of
+from rushlight.names.version import TorchVersion
+
+__all__ = ["TorchVersion", "getattr_of"]
+
+sys.meta_path.append(AliasFinder())

@@ -1,0 +1,49 @@
+"""Modules of PyTorch whose contents live elsewhere here.
+
+A module of PyTorch that has a counterpart of the same name below `rushlight` needs no line. A line
+names the modules in which the alias looks for a name, in that order; an alias holds nothing itself.
+"""
+
+from __future__ import annotations
+
+# The layers of torch.nn.modules.X that programs import by module; all are found in rushlight.nn.
+_NN = """activation adaptive batchnorm channelshuffle container conv distance dropout flatten fold
+instancenorm lazy linear loss module normalization padding pixelshuffle pooling rnn sparse
+transformer upsampling utils""".split()
+_OPTIM = """adadelta adagrad adam adamax adamw asgd lbfgs nadam radam rmsprop rprop sgd sparse_adam
+_functional""".split()
+_DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 continuous_bernoulli dirichlet
+exp_family exponential fishersnedecor gamma generalized_pareto geometric gumbel half_cauchy
+half_normal independent inverse_gamma kumaraswamy laplace lkj_cholesky log_normal logistic_normal
+lowrank_multivariate_normal mixture_same_family multinomial multivariate_normal negative_binomial
+normal one_hot_categorical pareto poisson relaxed_bernoulli relaxed_categorical studentT
+transformed_distribution uniform weibull wishart""".split()
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "nn.modules": ("nn",),
+    **{f"nn.modules.{name}": ("nn",) for name in _NN},
+    **{f"optim.{name}": ("optim",) for name in _OPTIM},
+    **{f"distributions.{name}": ("distributions",) for name in _DISTRIBUTIONS},
+    "utils.data.sampler": ("utils.data",),
+    "utils.data._utils": ("utils.data",),
+    "utils.data._utils.collate": ("utils.data",),
+    "cuda.amp.autocast_mode": ("cuda.amp", "amp"),
+    "cuda.amp.grad_scaler": ("cuda.amp", "amp"),
+    "amp.autocast_mode": ("amp",),
+    "signal.windows.windows": ("signal.windows",),
+    "_tensor": ("",),
+    "distributed.distributed_c10d": ("distributed", "distributed.group"),
+    "nn.parallel.distributed": ("nn.parallel",),
+    "nn.parallel.data_parallel": ("nn.parallel",),
+    "utils.data.distributed": ("utils.data",),
+    "torch_version": ("names", "names.version"),
+    "_custom_ops": ("library",),
+    # Packages import these; their functions are for an exporter.
+    **{f"onnx.symbolic_opset{number}": ("onnx.symbolic_helper",) for number in range(7, 21)},
+    "autograd.functional": ("func.reverse",),
+    "nn.utils.stateless": ("func",),
+    "_ops": ("ops", "library.operator", "library.spaces"),
+    "_library": ("library",),
+    "_library.custom_ops": ("library",),
+    "library.custom_ops": ("library",),
+}

@@ -1,0 +1,31 @@
+"""`getattr_of`: the `__getattr__` of public modules."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from typing import Any
+
+
+def getattr_of(module: str) -> Callable[[str], Any]:
+    """The `__getattr__` of our public module `module`: modules below it, or a useful error."""
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        full = f"{module}.{name}"
+        if _is_module(full):
+            return importlib.import_module(full)
+        raise importlib.import_module("rushlight.names.missing").missing_name(module, name)
+
+    return find
+
+
+def _is_module(full: str) -> bool:
+    """Can `full` be imported? Its parent is imported already."""
+    parent = sys.modules[full.rpartition(".")[0]]
+    if not hasattr(parent, "__path__"):
+        return False
+    return importlib.util.find_spec(full) is not None

@@ -1,0 +1,64 @@
+"""Stand-ins: names of parts that are not there, in modules that packages import early.
+
+from torch.distributed.tensor import DTensor     # works
+isinstance(weight, DTensor)                      # False
+DTensor.from_local(weight)                       # raises, and says why
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NoReturn
+
+from rushlight.base.errors import NotSupportedError
+from rushlight.names.known import known_names
+from rushlight.names.refused import stand_in_reason
+
+
+class StandIn(type):
+    """The class of stand-ins."""
+
+    _full: str
+    _reason: str
+
+    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise NotSupportedError(f"{cls._full} is not supported: {cls._reason}")
+
+    def __getattr__(cls, name: str) -> StandIn:
+        if name.startswith("__"):
+            raise AttributeError(f"{cls._full} is not supported: {cls._reason}")
+        return make_stand_in(f"{cls._full}.{name}", cls._reason)
+
+    def __repr__(cls) -> str:
+        return f"<stand-in of {cls._full}, which is not supported>"
+
+
+def make_stand_in(full: str, reason: str) -> StandIn:
+    """The stand-in of PyTorch's name `full`."""
+    module, _, name = full.rpartition(".")
+    return StandIn(name, (), {"_full": full, "_reason": reason, "__module__": module})
+
+
+class StandInModule(ModuleType):
+    """A module of stand-ins; it has the names that PyTorch's module has."""
+
+    def __init__(self, name: str) -> None:
+        theirs = "torch" + name.removeprefix("rushlight")
+        self._theirs, self._reason = theirs, stand_in_reason(theirs)
+        super().__init__(name, f"{theirs} is not supported: {self._reason}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in known_names().get(self._theirs, ()):
+            raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        made = make_stand_in(f"{self._theirs}.{name}", self._reason)
+        setattr(self, name, made)
+        return made
+
+    def __dir__(self) -> list[str]:
+        return sorted(known_names().get(self._theirs, ()))
+
+
+def is_module(theirs: str) -> bool:
+    """Has PyTorch such a module, or modules below it?"""
+    known = known_names()
+    return theirs in known or any(name.startswith(f"{theirs}.") for name in known)

@@ -1,0 +1,175 @@
+"""Memory for what a replay makes, and the addresses that its program runs on.
+
+In: the memory of the inputs. Out: memory for each result, and the table of addresses. Always true:
+memory is written again only where nobody else can see it. What stays the same from call to call
+(temporaries of a small program, places of inputs that are updated where they are) is in the table
+already.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from rushlight.engine.programs import Layout, Program
+from rushlight.runtime.allocator import ALIGN
+from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.tensors.tensor import Tensor
+
+SMALL_BYTES = 1 << 14  # results that live and die together share a block up to this size
+KEPT_ARENA_BYTES = 1 << 20
+SLAB_BYTES, SLOT_BYTES = 1 << 12, ALIGN
+
+_address = operator.attrgetter("address")
+_foreign = operator.attrgetter("foreign")
+_like = operator.attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
+_grad = operator.attrgetter("_grad.grad")
+_storage = operator.attrgetter("_storage")
+_node = operator.attrgetter("node")
+_leaf = operator.attrgetter("leaf")
+_buffer = operator.attrgetter("buffer")
+
+
+class Room:
+    """`own`: results that stay with the model; `others`: results that go to the caller; `grads`:
+    gradients that may be held."""
+
+    def __init__(
+        self, program: Program, layout: Layout, inputs: int, own: Sequence[int],
+        others: Sequence[int], grads: Sequence[int],
+    ) -> None:  # fmt: skip
+        reuse: Mapping[int, int] = program.plan.meta["reuse"]
+        bytes_of = layout.result_bytes
+        self.inputs, self.layout = inputs, layout
+        self.empty: list[Any] = [None] * len(bytes_of)
+        self.pointers = np.zeros(len(program.plan.buffers), np.int64)
+        # Numbers of the plan that lie where an input does.
+        self.taken_at = np.array(list(reuse.keys()), np.int64)
+        self.taken_from = np.array(list(reuse.values()), np.int64)
+        self.over = [(n - inputs, s) for n, s in reuse.items() if 0 <= n - inputs < len(bytes_of)]
+
+        def fresh(results: Sequence[int]) -> list[tuple[int, int]]:
+            return [(r, bytes_of[r]) for r in results if inputs + r not in reuse]
+
+        self.own, self.grads, self.others = Block(fresh(own)), Block(fresh(grads)), fresh(others)
+        self.own_at = [result for result, _ in fresh(own)]
+        self.grads_at = [inputs + result for result in grads]
+        self.addresses: list[int] = []
+        self.grad_addresses: list[int] = []
+        self.slab = Slab()
+        self.arena: Buffer | None = None
+        if 0 < layout.arena_bytes <= KEPT_ARENA_BYTES:
+            self.arena = allocate(layout.arena_bytes)
+            self._set_arena(self.arena)
+
+    def _set_arena(self, arena: Buffer) -> None:
+        temps = self.layout.temp_offsets
+        if len(temps):
+            self.pointers[-len(temps) :] = temps + arena.address
+
+    def take(self, addresses: list[int], held: Sequence[Buffer]) -> list[Buffer]:
+        """Buffers of the results that are new; all addresses are in the table then. `addresses`: of
+        the inputs. `held`: memory that the gradients get; () where they are new, too."""
+        results, pointers, inputs = self.empty.copy(), self.pointers, self.inputs
+        if self.own_at:
+            self.own.take(results)
+            for result in self.own_at:
+                pointers[inputs + result] = results[result].address
+        if not held and self.grads_at:
+            self.grads.take(results)
+            held = [results[at - inputs] for at in self.grads_at]
+        for result, nbytes in self.others:
+            made = self.slab.take(nbytes) if nbytes <= SLOT_BYTES else allocate(nbytes)
+            results[result] = made
+            pointers[inputs + result] = made.address
+        of_grads = list(map(_address, held))
+        if of_grads != self.grad_addresses:
+            pointers[self.grads_at] = self.grad_addresses = of_grads
+        if addresses != self.addresses:
+            pointers[:inputs] = self.addresses = addresses
+            pointers[self.taken_at] = pointers[self.taken_from]
+        return results
+
+    def with_arena(self) -> Buffer | None:
+        """Memory for the temporaries of a large program, to be held while it runs."""
+        if self.arena is not None or not self.layout.arena_bytes:
+            return None
+        arena = allocate(self.layout.arena_bytes)
+        self._set_arena(arena)
+        return arena
+
+
+class Block:
+    """Memory of several results: small ones share a block."""
+
+    def __init__(self, results: Iterable[tuple[int, int]]) -> None:
+        self.small: list[tuple[int, int, int]] = []
+        self.large: list[tuple[int, int]] = []
+        self.total = 0
+        for result, nbytes in results:
+            if nbytes > SMALL_BYTES:
+                self.large.append((result, nbytes))
+            else:
+                self.small.append((result, nbytes, self.total))
+                self.total += -(-nbytes // ALIGN) * ALIGN
+
+    def take(self, results: list[Any]) -> None:
+        if self.small:
+            block = allocate(self.total)
+            start = block.address
+            for result, nbytes, offset in self.small:
+                results[result] = Buffer(start + offset, nbytes, block, False)
+        for result, nbytes in self.large:
+            results[result] = allocate(nbytes)
+
+
+class Slab:
+    """Memory for single numbers: a loss that is kept holds its neighbors, 64 bytes each."""
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.block: Any = None
+
+    def take(self, nbytes: int) -> Buffer:
+        if not self.left:
+            self.block, self.left = allocate(SLAB_BYTES), SLAB_BYTES // SLOT_BYTES
+        self.left -= 1
+        return Buffer(self.block.address + self.left * SLOT_BYTES, nbytes, self.block, False)
+
+
+class HeldGrads:
+    """Gradients that a call makes anew: where the old ones are seen by nobody else, the new values
+    are written over them, and the tensors stay.
+
+    likes: (class, shape, dtype, no view, no history) of the tensors
+    """
+
+    def __init__(self, owners: Sequence[Any], likes: Sequence[tuple]) -> None:
+        self.owners, self.likes = owners, list(likes)
+        self.moving = [i for i, owner in enumerate(owners) if owner.__class__ is int]
+        # Held by its owner, the list and the call; a storage is the tensor's counter, too.
+        self.three, self.four = [3] * len(owners), [4] * len(owners)
+        self.leaves = ["buffer"] * len(owners)
+
+    def find(self, tensors: Sequence[Tensor]) -> Sequence[Buffer]:
+        """The memory of the old gradients; () if one of them is not free."""
+        owners = self.owners
+        if self.moving:
+            owners = [tensors[o] if o.__class__ is int else o for o in owners]
+        grads = list(map(_grad, owners))
+        if list(map(_like, grads)) != self.likes or list(map(getrefcount, grads)) != self.three:
+            return ()
+        storages = list(map(_storage, grads))
+        if list(map(getrefcount, storages)) != self.four:
+            return ()
+        nodes = list(map(_node, storages))
+        if list(map(getrefcount, nodes)) != self.three or list(map(_leaf, nodes)) != self.leaves:
+            return ()
+        buffers = list(map(_buffer, nodes))
+        if list(map(getrefcount, buffers)) != self.three or any(map(_foreign, buffers)):
+            return ()
+        return buffers

@@ -1,0 +1,103 @@
+"""Run the programs of this folder: on Rushlight against the golden values, or on PyTorch to make
+them.
+
+    python tests/programs/run.py                     # all programs, compared with golden/*.json
+    python tests/programs/run.py gpt2 timm --only generate
+    PYTHON_WITH_TORCH tests/programs/run.py --make   # write golden/*.json, on PyTorch 2.13
+
+Prints a line for each case, and `N passed, N failed` at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import time
+import traceback
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RTOL, ATOL = 2e-4, 2e-6
+
+
+def programs() -> list[str]:
+    return sorted(path.stem.removeprefix("program_") for path in HERE.glob("program_*.py"))
+
+
+def cases(module: ModuleType) -> dict[str, Any]:
+    return {name[5:]: f for name, f in vars(module).items() if name.startswith("case_")}
+
+
+def run_case(module: ModuleType, name: str, record: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases(module)[name](record)
+
+
+def run_program(name: str, only: str, make: bool) -> tuple[int, int]:
+    """The numbers of cases that passed and failed."""
+    harness = importlib.import_module("harness")
+    path = HERE / "golden" / f"{name}.json"
+    golden = json.loads(path.read_text()) if path.exists() else {}
+    module = importlib.import_module(f"program_{name}")
+    passed = failed = 0
+    for case in cases(module):
+        if only and only not in case:
+            continue
+        record, began, lines = harness.Record(), time.process_time(), []
+        try:
+            run_case(module, case, record)
+            if make:
+                golden[case] = record.found
+            elif case not in golden:
+                lines = ["there are no golden values for it"]
+            else:
+                rtol = getattr(module, "RTOL", {}).get(case, RTOL)
+                lines = harness.differences(record.found, golden[case], rtol, ATOL)
+        except Exception:
+            lines = traceback.format_exc().splitlines()
+        passed, failed = passed + (not lines), failed + bool(lines)
+        verdict = "FAILED" if lines else "passed"
+        print(f"{verdict}  {name:16s} {case:28s} {time.process_time() - began:6.1f} s", flush=True)
+        for line in lines:
+            print(f"        {line}")
+    if make:
+        text = json.dumps(golden, separators=(",", ":"))
+        path.write_text(text.replace('},"', '},\n"') + "\n", encoding="utf-8")
+    return passed, failed
+
+
+def declare_torchvision() -> None:
+    """Let torchvision's Python part import on a PyTorch that cannot load its compiled operators."""
+    torch = importlib.import_module("torch")
+    signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", signature)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Run other people's programs.")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(programs())}; default: all")
+    parser.add_argument("--only", default="", help="cases whose name holds this")
+    parser.add_argument("--make", action="store_true", help="write the golden values (PyTorch)")
+    args = parser.parse_args(argv)
+    sys.path.insert(0, str(HERE))
+    if args.make:
+        declare_torchvision()
+    else:
+        importlib.import_module("rushlight.as_torch")
+    passed = failed = 0
+    for name in args.names or programs():
+        good, bad = run_program(name, args.only, args.make)
+        passed, failed = passed + good, failed + bad
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
