@@ -64,8 +64,8 @@ def _compile(text: str) -> Step:
 
 
 def _zeroed(node: Node) -> object:
-    buffer = allocate(node.numel() * node.dtype.itemsize)
-    buffer.view(node.dtype, node.shape)[...] = 0
+    buffer = allocate(node.numel() * node.dtype.itemsize)  # type: ignore
+    buffer.view(node.dtype, node.shape)[...] = 0  # type: ignore
     return buffer
 
 

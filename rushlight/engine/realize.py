@@ -30,7 +30,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import live_refs
+from rushlight.engine.live import Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -127,14 +127,12 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
-def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[Node]]:
+    """What cells wait for: to compute, saved for a backward only, lost in a run that failed."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
     lost: list[Node] = []
     some_failed = any_failed()
-    refs = live_refs()
-    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
     for ref in refs:
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
@@ -145,6 +143,14 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             saved.append(node)
         else:
             roots[node] = None
+    return roots, saved, lost
+
+
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+    refs = live_refs()
+    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+    roots, saved, lost = _pending(refs)
     for node in extra:
         if node.leaf != "buffer":
             roots[node] = None

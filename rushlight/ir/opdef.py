@@ -4,8 +4,7 @@ An op is *primitive* (the compiler lowers it: it has a `scalar` body, or its `ki
 PRIMITIVE_KINDS) or *composite* (it has a `decompose`). Tensor methods, functional forms, autograd,
 the interpreter, lowering, docs and tests read the record.
 
->>> from rushlight.ops import exp           # doctest: +SKIP
->>> exp(node)                               # a Node in, a Node out
+`rushlight.ops.exp(node)`: a Node in, a Node out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rushlight.ir.arguments import (
     normal_attr,
     unify_leaves,
     value_dtype,
-)
+)  # fmt: skip
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.

@@ -15,6 +15,7 @@ from rushlight.tensors import (
     functions_factor,
     functions_foreach,
     functions_integrals,
+    functions_layers,
     functions_linalg,
     functions_math,
     functions_matrix,
@@ -36,6 +37,7 @@ from rushlight.tensors import (
     random,
     untyped,
 )
+from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
 
@@ -45,7 +47,7 @@ FAMILIES = (
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
     functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
-    functions_sampling, random,
+    functions_sampling, functions_layers, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
@@ -66,6 +68,8 @@ cumulative_trapezoid trapezoid unsafe_split""".split()
 IN_PLACE = (
     """i0 igamma igammac ldexp mvlgamma renorm index_reduce conj_physical polygamma""".split()
 )
+for _table in (FUNCTIONS, METHODS):
+    _table.update({n: with_other_names(f, n) for n, f in _table.items() if callable(f)})
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

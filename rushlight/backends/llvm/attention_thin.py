@@ -144,16 +144,14 @@ class ThinAttentionEmitter(ThinVectors):
         """acc `number` of all queries with the keys of the tile, `lanes` keys at a time."""
         ctx, lanes, k = self.ctx, self.lanes, self.side.products[number].k
         _, step, place = self.queries[self.accs.index(number)]
-        queries = self._local(builder, place)
-        extent = ctx.int_expr(builder, self.grid.s.extent, {})
-        features = i64(k.extent)
+        queries, rows = self._local(builder, place), range(self.rows)
+        last = builder.sub(ctx.int_expr(builder, self.grid.s.extent, {}), i64(1))
         whole = i64(k.extent // lanes * lanes)
         index = IndexEmitter(ctx, builder, {})
         with ctx.for_range(builder, i64(0), high, lanes) as key:
-            keys = []
-            for lane in range(lanes):
-                here = index.op("add", index.op("add", tile, key), i64(lane))
-                keys.append(index.op("min", here, builder.sub(extent, i64(1))))
+            first = index.op("add", tile, key)
+            lane_of = [index.op("add", first, i64(lane)) for lane in range(lanes)]
+            keys = [index.op("min", at, last) for at in lane_of]
             for key_at in keys:
                 self._prefetch(builder, env, self.side.inn[number], k, key_at)
 
@@ -167,11 +165,9 @@ class ThinAttentionEmitter(ThinVectors):
                     loaded.append(emitter.full(self.side.inn[number]))
                 for offset, column in enumerate(emit_transpose(builder, loaded)):
                     place = builder.add(at, i64(offset))
+                    wide = [self._query(builder, queries, step, row, place) for row in rows]
                     sums = [
-                        self._fma(
-                            builder, self._query(builder, queries, step, row, place), column, x
-                        )
-                        for row, x in enumerate(sums)
+                        self._fma(builder, q, column, x) for q, x in zip(wide, sums, strict=True)
                     ]
                 return sums
 
@@ -179,8 +175,7 @@ class ThinAttentionEmitter(ThinVectors):
                 loop.set_next(block(loop.index, None, loop.carried))
             sums = loop.results
             if k.extent % lanes:
-                mask = lane_mask(builder, builder.sub(features, whole), lanes)
-                sums = block(whole, mask, sums)
+                sums = block(whole, lane_mask(builder, i64(k.extent % lanes), lanes), sums)
             for row, value in enumerate(sums):
                 self._store(builder, value, scores, builder.add(key, i64(row * KEY_BLOCK)))
 
