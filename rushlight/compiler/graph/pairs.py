@@ -126,6 +126,8 @@ def scatter_of_pairs(node: Node) -> Node | None:
     same = all(place.shape == value.shape for place in places)
     if node.attr("kind") != "sum" or target.pairs or not same or not _is_of_products(value):
         return None
+    if 0 in value.shape:
+        return target
     used = frozenset[str]().union(*(depends_on(place) for place in places))
     if used == OF_BOTH:
         return _binned(target, value, places)
