@@ -46,17 +46,21 @@ def run(args: argparse.Namespace) -> int:
     print(mask.to_string(grid_size=(40, 40)), end="")
     print(f"{args.length} x {args.length}, {mask.sparsity():.1f} % in absent blocks of {size}")
     if args.png is not None:
-        _write(args, mask, mask_mod, create)
+        _write(args, mask_mod, create)
     return 0
 
 
-def _write(args: argparse.Namespace, mask: Any, mask_mod: Any, create: Any) -> None:
+def _write(args: argparse.Namespace, mask_mod: Any, create: Any) -> None:
     heat: Any = importlib.import_module("rushlight.attention.heat")
     if args.length <= MOST_PIXELS:
         kept = create.create_mask(mask_mod, None, None, args.length, args.length)
         density, scale = kept.numpy()[0, 0], max(1, MOST_PIXELS // 2 // args.length)
     else:
-        density, scale = mask.density(MOST_PIXELS), 1
+        size = -(-args.length // MOST_PIXELS)  # a block is a pixel
+        blocks = create.create_block_mask(
+            mask_mod, None, None, args.length, args.length, BLOCK_SIZE=size
+        )
+        density, scale = blocks.density(MOST_PIXELS), 1
     path = Path(args.png or f"{args.name}.png")
     path.write_bytes(heat.png_of(density, scale))
     print(f"wrote {path}")
