@@ -1,9 +1,9 @@
 """L D L^T of symmetric matrices, L D L^H of Hermitian ones, by Bunch and Kaufman.
 
-They need not be positive. Operands are [..., N, N]; the lower triangle counts. As LAPACK's sytf2 and
-sytrs (hetf2 and hetrs): the factors lie in one matrix, blocks of D have one or two rows, `pivots`
-are counted from 1 and negative for the two rows of a block of two. Run on the host: numpy's LAPACK
-hides these routines.
+They need not be positive. Operands are [..., N, N]; the lower triangle counts. As LAPACK's sytf2
+and sytrs (hetf2 and hetrs): the factors lie in one matrix, blocks of D have one or two rows,
+`pivots` are counted from 1 and negative for the two rows of a block of two. Run on the host, since
+numpy hides these routines of its LAPACK.
 """
 
 from __future__ import annotations
