@@ -21,6 +21,7 @@ _MODULES = {
     "c": "rushlight.backends.c",
     "opencl": "rushlight.backends.opencl",
     "metal": "rushlight.backends.metal",
+    "wgsl": "rushlight.backends.wgsl",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

@@ -4,8 +4,7 @@ An op is *primitive* (the compiler lowers it: it has a `scalar` body, or its `ki
 PRIMITIVE_KINDS) or *composite* (it has a `decompose`). Tensor methods, functional forms, autograd,
 the interpreter, lowering, docs and tests read the record.
 
->>> from rushlight.ops import exp           # doctest: +SKIP
->>> exp(node)                               # a Node in, a Node out
+`rushlight.ops.exp(node)`: a Node in, a Node out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rushlight.ir.arguments import (
     normal_attr,
     unify_leaves,
     value_dtype,
-)
+)  # fmt: skip
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
@@ -147,6 +146,7 @@ class OpDef:
                 complex result. None or a text: complex operands are refused (with that text).
                 Movement, gather, scatter, dot and host ops need none; a composite takes what its
                 decomposition takes
+    sums_pairs  composite: its result is no pair value, though an operand is (ops/pairs.py)
     """
 
     name: str
@@ -171,6 +171,7 @@ class OpDef:
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
     pair: Any = None
+    sums_pairs: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())

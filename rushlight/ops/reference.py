@@ -116,7 +116,7 @@ def softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 def logsumexp(x: np.ndarray, axis: Any, keepdims: bool = False) -> np.ndarray:
-    top = np.max(x.real, axis=axis, keepdims=True)
+    top = np.max(np.real(x), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else np.squeeze(total, axis=axis)

@@ -24,10 +24,8 @@ from rushlight.tensors.type_names import cpp_name
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:
     if a._dtype is not b._dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
-        )
+        have = f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -37,9 +35,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
-    pair = (a.dim(), b.dim())
     names = {(1, 1): "Dot", (2, 2): "Mm", (2, 1): "Mv", (3, 3): "Bmm"}
-    return f"{names.get(pair, 'UnsafeView')}Backward0"
+    return f"{names.get((a.dim(), b.dim()), 'UnsafeView')}Backward0"
 
 
 def _matrix(value: Tensor, name: str, ndim: int) -> None:

@@ -58,15 +58,18 @@ class _Attention:
             context.array(name, self.dtype, ROWS) for name in ("top", "total", "shrink", "ref")
         )
         self.totals = [context.array("sums", self.dtype, ROWS * _width(x)) for x in sums]
-        self.blocks = ir.Axis("owners", ceildiv(self.owner.extent, ROWS))
+        self.blocks = ir.Axis("owner_block", ceildiv(self.owner.extent, ROWS))
         self.start: Index = self.blocks.var * ROWS
-        self.row = ir.Axis("row", minimum(ROWS, self.owner.extent - self.start))
-        self.tile, self.count = Var("tile", 0, None, "axis"), Var("count", 0, None, "axis")
-        self.other = ir.Axis("j", self.count)
+        self.row = ir.Axis("owner_row", minimum(ROWS, self.owner.extent - self.start))
+        self.tile, self.count = (
+            Var("tile_start", 0, None, "axis"),
+            Var("tile_count", 0, None, "axis"),
+        )
+        self.other = ir.Axis("tile_j", self.count)
 
     def kernel(self) -> c.Kernel:
         context, lead = self.context, (*self.grid.batch, self.blocks)
-        instance = Var("instance", 0, None, "axis")
+        instance = Var("instance_id", 0, None, "axis")
         count = minimum(ir.KEY_BLOCK, self.inner.extent - self.tile)
         turn: c.Block = (c.Bind(self.count, count), *self._scores(), *context.barrier())
         if self.softmax is not None:
@@ -90,7 +93,7 @@ class _Attention:
             low = (self.start // ir.KEY_BLOCK) * ir.KEY_BLOCK
         if runs is None:
             return (c.For(self.tile, low, high, ir.KEY_BLOCK, turn),)
-        first, stop = (Var(name, 0, None, "axis") for name in ("low", "high"))
+        first, stop = (Var(name, 0, None, "axis") for name in ("run_low", "run_high"))
         begin, end = (s.as_index(self.context.expr(e)) for e in (runs.begin, runs.end))
         span = [s.as_index(self.context.expr(e)) * runs.tile for e in (runs.first, runs.stop)]
         inside = (
@@ -124,7 +127,7 @@ class _Attention:
         kept = self._kept()
 
         def body() -> Sequence[c.Code]:
-            accs = tuple(f"acc{n}" for n in range(len(self.grid.products)))
+            accs = tuple(f"acc_{n}" for n in range(len(self.grid.products)))
             found: c.Block = (c.Let(tuple((name, self._zero()) for name in accs), True),)
             for name, one in zip(accs, self.grid.products, strict=True):
                 found += (self._chain(name, one),)
@@ -157,19 +160,19 @@ class _Attention:
         return kept
 
     def _with_accs(self, value: E) -> E:
-        accs = [s.param(f"acc{n}", self.dtype) for n in range(len(self.grid.products))]
+        accs = [s.param(f"acc_{n}", self.dtype) for n in range(len(self.grid.products))]
         return self.context.expr(value, *accs)
 
     def _tops(self) -> c.Block:
         """The largest score yet, NaN left out; what older sums shrink by."""
         row, infinity = self.row.var, s.const(float("-inf"), self.dtype)
-        new, ref = s.param("newest", self.dtype), s.param("level", self.dtype)
+        new, ref = s.param("new_top", self.dtype), s.param("ref_level", self.dtype)
         score = _get(self.x[0], self._cell())
-        larger = c.Set((("newest", s.select(s.gt(score, new), score, new)),))
+        larger = c.Set((("new_top", s.select(s.gt(score, new), score, new)),))
         return self._per_row(
-            c.Let((("newest", _get(self.top, row)),), True),
+            c.Let((("new_top", _get(self.top, row)),), True),
             c.For(self.other.var, 0, self.count, 1, (larger,)),
-            c.Let((("level", s.select(s.eq(new, infinity), self._zero(), new)),)),
+            c.Let((("ref_level", s.select(s.eq(new, infinity), self._zero(), new)),)),
             _put(self.shrink, row, self._exp(_get(self.top, row) - ref)),
             _put(self.ref, row, ref),
             _put(self.top, row, new),
@@ -185,18 +188,18 @@ class _Attention:
         return self.context.spread((self.row, self.other), body)
 
     def _total(self) -> c.Block:
-        row, total = self.row.var, s.param("sum", self.dtype)
-        add = c.Set((("sum", total + _get(self.x[0], self._cell())),))
+        row, total = self.row.var, s.param("new_total", self.dtype)
+        add = c.Set((("new_total", total + _get(self.x[0], self._cell())),))
         start = _get(self.total, row) * _get(self.shrink, row)
         return self._per_row(
-            c.Let((("sum", start),), True),
+            c.Let((("new_total", start),), True),
             c.For(self.other.var, 0, self.count, 1, (add,)),
             _put(self.total, row, total),
         )
 
     def _sum(self, number: int) -> c.Block:
         """One chain goes on."""
-        item, place, acc = self.sums[number], self.totals[number], s.param("acc", self.dtype)
+        item, place, acc = self.sums[number], self.totals[number], s.param("sum_acc", self.dtype)
         n = _features(item)
         at = self.row.var * n.extent + n.var
         tile = self.x[0 if self.softmax else self.weights.index(item.weight)]
@@ -208,9 +211,9 @@ class _Attention:
             one = s.fma(weight, self.context.expr(s.cast(item.other, self.dtype)), acc)
 
         def body() -> Sequence[c.Code]:
-            add = c.Set((("acc", one),))
+            add = c.Set((("sum_acc", one),))
             return (
-                c.Let((("acc", start),), True),
+                c.Let((("sum_acc", start),), True),
                 c.For(self.other.var, 0, self.count, 1, (*self._bind_other(), add)),
                 _put(place, at, acc),
             )
@@ -238,15 +241,9 @@ class _Attention:
     def _stored(self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E) -> c.Block:
         if not stores:
             return ()
-        expr, found = self.context.expr, s.param("found", self.dtype)
-        puts = tuple(
-            c.Put(
-                store.dest, self.context.index(store.at), expr(store.value, found),
-                None if store.mask is None else expr(store.mask, found),
-            )
-            for store in stores
-        )  # fmt: skip
-        body = (*self._bind_row(), c.Let((("found", value),)), c.Puts(puts))
+        found = s.param("final_value", self.dtype)
+        puts = tuple(self.context.put_of(store, found) for store in stores)
+        body = (*self._bind_row(), c.Let((("final_value", value),)), c.Puts(puts))
         return self.context.spread(axes, lambda: body)
 
     # small parts --------------------------------------------------------------------------------
@@ -272,7 +269,7 @@ class _Attention:
 
 
 def _features(item: ir.PairSum) -> ir.Axis:
-    return ir.Axis("one", 1) if item.n is None else item.n
+    return ir.Axis("one_n", 1) if item.n is None else item.n
 
 
 def _width(item: ir.PairSum) -> Index:

@@ -7,8 +7,10 @@ cut into blocks (see scan.py) on machines with groups of threads.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.attention import lower_attention
@@ -21,7 +23,6 @@ from rushlight.backends.cfamily.scan import lower_scan
 from rushlight.backends.cfamily.scatter import lower_scatter
 from rushlight.backends.cfamily.sort import lower_sort
 from rushlight.compiler.tile import ir
-from rushlight.compiler.tile.rewrite import bound_axes
 from rushlight.ir.symint import Var, product
 from rushlight.ir.symint_walk import variables
 
@@ -61,10 +62,22 @@ def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.T
 
 def _check_names(program: ir.Program) -> None:
     """Names of the lowering have an underscore, those of programs do not."""
-    named = (*program.buffers, *program.params, *program.sizes, *bound_axes(program))
+    named = (*program.buffers, *program.params, *program.sizes, *_axes_in(program.grids))
     for name in {one.name for one in named}:
         if not name.isalnum() or name in RESERVED:
             raise Refused(f"the name {name!r}: it is not made of letters and digits, or reserved")
+
+
+def _axes_in(part: Any) -> Iterator[ir.Axis]:
+    """Every axis of a part of a program."""
+    if isinstance(part, ir.Axis):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _axes_in(item)
+    elif dataclasses.is_dataclass(part) and not isinstance(part, ir.Buffer | ir.Local | ir.Param):
+        for field in dataclasses.fields(part):
+            yield from _axes_in(getattr(part, field.name))
 
 
 def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:

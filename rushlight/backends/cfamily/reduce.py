@@ -248,11 +248,11 @@ class _Reduction:
         """The tree over neighbours, by one thread per row: level by level, in place."""
         left = self.context.fresh("left")
         pair = Var(self.context.fresh("pair"), 0, count, "axis")
-        now = s.param(left, int64)
+        now = self.context.counter(left)
         base = self.at * count
 
         def body() -> Sequence[c.Code]:
-            code: list[c.Code] = [c.Let(((left, s.index(count)),), True)]
+            code: list[c.Code] = [c.Let(((left, self.context.whole(count)),), True)]
             joins: list[c.Put] = []
             lasts: list[c.Put] = []
             found: list[c.Put] = []
@@ -262,13 +262,13 @@ class _Reduction:
                 joins += self._write(arrays, base + pair, fold.monoid.combine(*two))
                 lasts += self._write(arrays, base + half, self._read(arrays, base + last))
                 found += self._write(fold.partials, self.at, self._first(fold, arrays, base))
-            odd = s.eq(s.irem(now, 2), s.const(1, int64))
+            odd = s.eq(s.irem(now, 2), s.const(1, now.dtype))
             level = (
                 c.For(pair, 0, half, 1, (c.Puts(tuple(joins)),)),
                 c.If(odd, (c.Puts(tuple(lasts)),)),
                 c.Set(((left, s.idiv(now + 1, 2)),)),
             )
-            code.append(c.While(s.gt(now, s.const(1, int64)), level))
+            code.append(c.While(s.gt(now, s.const(1, now.dtype)), level))
             return (*code, c.Puts(tuple(found)))
 
         return self.context.spread(self.row, body)

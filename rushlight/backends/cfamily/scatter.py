@@ -55,14 +55,11 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
             s.const(-1, int64),
         ),
     )  # fmt: skip
-    here, acc, at = (
-        s.param("here_row", int64),
-        s.param("new_value", grid.value.dtype),
-        s.param("at_order", int64),
-    )
+    here, acc = s.param("here_row", int64), s.param("new_value", grid.value.dtype)
+    at = context.counter("at_order")
     place = s.as_index(here) * grid.width.extent + grid.width.var
     mine = s.load(
-        sorter.keys_at, half + s.as_index(at), s.lt(at, s.index(count)), s.const(-1, int64)
+        sorter.keys_at, half + s.as_index(at), s.lt(at, context.whole(count)), s.const(-1, int64)
     )
     update = Var("update_id", 0, None, "axis")
     value = Substitution({grid.update.name: update}).expr(grid.value)
@@ -73,7 +70,9 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
     )
     fold = (
         c.Let((("here_row", row),)),
-        c.Let((("new_value", s.load(grid.dest, place)), ("at_order", s.index(order.var))), True),
+        c.Let(
+            (("new_value", s.load(grid.dest, place)), ("at_order", context.whole(order.var))), True
+        ),
         c.While(s.eq(mine, here), step),
         c.Put(grid.dest, place, acc),
     )

@@ -57,7 +57,7 @@ class Sorter:
         self.keys, self.machine, self.name = keys, machine, name
         self.dtype: DType = keys.key.dtype
         self.keys_at = c.Array(f"{name}_keys", self.dtype, 2 * keys.size, "scratch")
-        self.places_at = c.Array(f"{name}_places", int64, 2 * keys.size, "scratch")
+        self.places_at = c.Array(f"{name}_places", machine.index, 2 * keys.size, "scratch")
         self.length = keys.over.extent
 
     def kernels(self) -> list[c.Kernel]:
@@ -80,10 +80,10 @@ class Sorter:
         context, keys = self.context("runs"), self.keys
         runs = ceildiv(self.length, RUN)
         row, run = ir.Axis("row_id", keys.rows), ir.Axis("run_id", runs)
-        base, at = row.var * self.length, s.param("at_place", int64)
+        base, at = row.var * self.length, context.counter("at_place")
         key = s.param("new_key", self.dtype)
         place = base + s.as_index(at)
-        more = s.gt(at, s.index(run.var * RUN))
+        more = s.gt(at, context.whole(run.var * RUN))
         left = s.load(self.keys_at, place - 1, more, key)
         shift = c.Puts(
             (
@@ -93,12 +93,12 @@ class Sorter:
         )
         insert = (
             c.Let((("new_key", context.expr(keys.key)),)),
-            c.Let((("at_place", s.index(keys.over.var)),), True),
+            c.Let((("at_place", context.whole(keys.over.var)),), True),
             c.While(more & self.before(key, left), (shift, c.Set((("at_place", at - 1),)))),
             c.Puts(
                 (
                     c.Put(self.keys_at, place, key),
-                    c.Put(self.places_at, place, s.index(keys.over.var)),
+                    c.Put(self.places_at, place, context.whole(keys.over.var)),
                 )
             ),
         )
@@ -129,9 +129,9 @@ class Sorter:
             c.Bind(middle, minimum(pair + c.WIDTH, self.length)),
             c.Bind(end, minimum(pair + 2 * c.WIDTH, self.length)),
         )
-        taken = s.param("taken_left", int64)
-        search = self._search(taken, source, first - pair, pair, middle, end)
-        merge = self._merge_piece(taken, source, goal, first, pair, middle, end)
+        taken = context.counter("taken_left")
+        search = self._search(context, taken, source, first - pair, pair, middle, end)
+        merge = self._merge_piece(context, taken, source, goal, first, pair, middle, end)
 
         def body(item: Var) -> Sequence[c.Code]:
             return (*bound((row, piece), item), *binds, *search, *merge)
@@ -139,18 +139,18 @@ class Sorter:
         return context.flat_kernel(self.keys.rows * pieces, body, self.passes(True))
 
     def _search(
-        self, low: E, source: Var, done: Index, pair: Var, middle: Var, end: Var
+        self, context: Context, low: E, source: Var, done: Index, pair: Var, middle: Var, end: Var
     ) -> c.Block:
         """`low` becomes how many of the first `done` outputs come from the left run."""
-        high, guess = s.param("left_high", int64), s.param("left_guess", int64)
+        high, guess = context.counter("left_high"), context.counter("left_guess")
         left = s.load(self.keys_at, source + pair + s.as_index(guess))
         right = s.load(self.keys_at, source + middle + done - 1 - s.as_index(guess))
         is_out = self.before(right, left)
         return (
             c.Let(
                 (
-                    ("taken_left", s.index(maximum(0, done - (end - middle)))),
-                    ("left_high", s.index(minimum(done, middle - pair))),
+                    ("taken_left", context.whole(maximum(0, done - (end - middle)))),
+                    ("left_high", context.whole(minimum(done, middle - pair))),
                 ),
                 True,
             ),
@@ -170,11 +170,13 @@ class Sorter:
         )
 
     def _merge_piece(
-        self, taken: E, source: Var, goal: Var, first: Var, pair: Var, middle: Var, end: Var
-    ) -> c.Block:
-        left, right = s.param("left_at", int64), s.param("right_at", int64)
+        self, context: Context, taken: E, source: Var, goal: Var, first: Var, pair: Var,
+        middle: Var, end: Var,
+    ) -> c.Block:  # fmt: skip
+        left, right = context.counter("left_at"), context.counter("right_at")
         out = Var("out_at", 0, None, "axis")
-        has_left, has_right = s.lt(left, s.index(middle)), s.lt(right, s.index(end))
+        has_left = s.lt(left, context.whole(middle))
+        has_right = s.lt(right, context.whole(end))
         zero = s.const(0, self.dtype)
         at_left, at_right = source + s.as_index(left), source + s.as_index(right)
         key_left = s.load(self.keys_at, at_left, has_left, zero)
@@ -193,14 +195,14 @@ class Sorter:
             ),
             c.Set(
                 (
-                    ("left_at", left + s.cast(from_left, int64)),
-                    ("right_at", right + s.cast(~from_left, int64)),
+                    ("left_at", left + s.cast(from_left, left.dtype)),
+                    ("right_at", right + s.cast(~from_left, right.dtype)),
                 )
             ),
         )
         begin = (
-            ("left_at", taken + s.index(pair)),
-            ("right_at", s.index(middle + first - pair) - taken),
+            ("left_at", taken + context.whole(pair)),
+            ("right_at", context.whole(middle + first - pair) - taken),
         )
         loop = c.For(out, first, minimum(self.length, first + PIECE), 1, step)
         return (c.Let(begin, True), loop)
@@ -210,7 +212,7 @@ class Sorter:
         context, keys = self.context("write"), self.keys
 
         def body(item: Var) -> Sequence[c.Code]:
-            found = s.load(self.places_at, self.sorted_half() + item)
+            found = s.cast(s.load(self.places_at, self.sorted_half() + item), int64)
             return (*bound((*keys.axes, keys.over), item), context.put(dest, at, found))
 
         return context.flat_kernel(keys.size, body, self.passes(False))

@@ -64,8 +64,8 @@ class KernelPrinter:
         self.block(unpacked(self.owner.program, kernel, used, language.index))
         for line in language.group_head(kernel):
             self.line(line)
-        for array in kernel.arrays:
-            self.line(language.array(array))
+        for text in filter(None, map(language.array, kernel.arrays)):
+            self.line(text)
         self.block(kernel.body)
         while self.indent:
             self.close()

@@ -13,11 +13,11 @@ import shutil
 
 from rushlight.backends.metal.driver_impl import find_device
 from rushlight.base.config import config
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 # Apple GPUs have no doubles.
-DTYPES = frozenset(dtype.name for dtype in ALL_DTYPES if dtype.name != "float64")
+DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS) if dtype.name != "float64")
 MOST_BUFFERS = 31 - 2  # two are taken by numbers and status
 THREADS = {"device": 256, "emulation": 64}
 COMPILERS = ("g++", "clang++")

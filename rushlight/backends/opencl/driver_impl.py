@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 FIX = (
     "pip install 'rushlight[opencl]' (pyopencl, and PoCL for CPUs), or install the driver of a GPU"
 )
+DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
 
 
@@ -42,7 +43,7 @@ def find() -> Caps | Missing:
         "opencl",
         features="|".join((*named, found.options)),
         threads=device.max_compute_units,
-        dtypes=frozenset(d.name for d in ALL_DTYPES if doubles or d.name != "float64"),
+        dtypes=frozenset(d.name for d in DTYPES if doubles or d.name != "float64"),
         exact=False,
         group_threads=threads,
         shared_bytes=min(device.local_mem_size, 32 << 10),

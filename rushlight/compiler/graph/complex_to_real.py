@@ -19,12 +19,12 @@ from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological, with_dtype
 from rushlight.ops import (
     cat,
-    complex_host,
+    complex_host,  # type: ignore
     dot,
     expand,
     flip,
     gather_nd,
-    interleave,
+    interleave,  # type: ignore
     iota,
     pad,
     permute,
