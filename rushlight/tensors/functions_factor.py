@@ -73,7 +73,7 @@ def cholesky_ex(
     """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
     low = apply(ops.cholesky, (input, bool(check_errors)))
     info = apply(ops.cholesky_info, (input.detach(),))
-    return write_results(CholeskyEx((matrix_transpose(low) if upper else low, info)), out)
+    return write_results(CholeskyEx((conj_transpose(low) if upper else low, info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
