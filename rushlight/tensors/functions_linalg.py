@@ -101,7 +101,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _factor(value: Any, base: Tensor) -> Any:
     """alpha and beta are numbers of the tensor's dtype."""
-    if base._dtype.kind == "float" or isinstance(value, Tensor):
+    if base._dtype.is_inexact or isinstance(value, Tensor):
         return value
     return bool(value) if base._dtype.kind == "bool" else int(value)
 

@@ -371,7 +371,7 @@ def isclose(
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
-    if input._dtype.kind == "float":
+    if input._dtype.is_inexact:
         return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
     same = apply(ops.eq, (input, other))
     if not rtol and not atol:
