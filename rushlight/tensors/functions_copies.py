@@ -59,7 +59,8 @@ _VIEWS: dict[str, Callable] = {
         views.view, slices.diagonal, slices.select, slices.split,
         slices.split_with_sizes, slices.unbind, slices.unfold,
     ),
-    "alias": alias, "as_strided": as_strided, "narrow": _narrow, "detach": lambda input: input.detach(),
+    "alias": alias, "as_strided": as_strided, "narrow": _narrow,
+    "detach": lambda input: input.detach(),
 }  # fmt: skip
 for _name in ("narrow", "detach"):
     _VIEWS[_name].__name__ = _name
