@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_tool(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+def load_tool(name: str, folder: str = "tools"):
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -22,6 +22,12 @@ def test_list_of_the_ops_is_up_to_date():
     tool = load_tool("make_ops_stub")
     written = tool.NAMES.read_text(encoding="utf-8")
     assert written == tool.names_text(tool.declared_ops()), "run: python tools/make_ops_stub.py"
+
+
+def test_page_of_what_passes_is_up_to_date():
+    tool = load_tool("table", "tests/parity/oracle")
+    written = tool.PAGE.read_text(encoding="utf-8")
+    assert written == tool.page(tool.read()), "run: python tests/parity/oracle/table.py"
 
 
 def test_list_of_the_ops_can_be_written_while_it_is_out_of_date(tmp_path):

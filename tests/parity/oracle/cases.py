@@ -87,7 +87,8 @@ class Encoder:
         if isinstance(value, np.ndarray | np.generic):
             return ("array", value)
         if kind in MADE:
-            return ("made", f"nn.{kind}", {k: self(getattr(value, a)) for k, a in MADE[kind].items()})
+            given = {name: self(getattr(value, a)) for name, a in MADE[kind].items()}
+            return ("made", f"nn.{kind}", given)
         raise Unsuited(kind)
 
     def new_tensor(self, tensor: Any) -> tuple:
