@@ -88,9 +88,7 @@ def poisson_nll_loss(
 ) -> Tensor:
     """nn.functional.poisson_nll_loss."""
     word = reduction_word(reduction)
-    return functional_loss.poisson_nll_loss(
-        input, target, log_input, full, eps=eps, reduction=word
-    )
+    return functional_loss.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=word)
 
 
 def ctc_loss(
