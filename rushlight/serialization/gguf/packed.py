@@ -100,9 +100,16 @@ def pack(tensors: Sequence[Any]) -> PackedMatrix:
     if len(kinds) != 1:
         raise ValueError(f"pack: tensors of one kind and one width, got {sorted(kinds)}")
     ((name, in_features),) = kinds
-    bits, has_minimum, middle = FORMS[name]
+    rows = sum(tensor.shape[0] for tensor in tensors)
     blocks = torch.cat([tensor.blocks for tensor in tensors])
-    width = _panel_width(len(blocks) // (in_features // BLOCK))
+    return pack_blocks(name, (rows, in_features), blocks)
+
+
+def pack_blocks(kind: str, shape: tuple[int, int], blocks: torch.Tensor) -> PackedMatrix:
+    """The matrix of blocks (blocks, bytes of a block), row by row, of a kind: "Q4_1" and so on."""
+    rows, in_features = shape
+    bits, has_minimum, middle = FORMS[kind]
+    width = _panel_width(rows)
     blocks = blocks.reshape(-1, width, in_features // BLOCK, blocks.shape[-1]).permute(0, 2, 3, 1)
     at = HALF_BYTES * (2 if has_minimum else 1)
     quants = blocks[:, :, at:] if bits == 4 else blocks[:, :, at:].view(torch.int8)
