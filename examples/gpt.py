@@ -1,10 +1,10 @@
 """Train a small GPT on the text that every CPython carries, then let it write.
 
 The whole job uses the public API only; put `import torch` for the import line below and the same
-file runs on PyTorch (other --attention than causal on a GPU only: on a CPU PyTorch has no gradient of
-flex_attention). It trains a character-level GPT of about one million parameters, compares its
-validation loss with 3-gram and 4-gram count models of the same split, saves and loads a checkpoint,
-samples text with a key/value cache, and draws the loss curve.
+file runs on PyTorch (whose flex_attention has no gradient on a CPU, so there with causal attention
+only). It trains a character-level GPT of about one million parameters, compares its validation loss
+with 3-gram and 4-gram count models of the same split, saves and loads a checkpoint, samples text
+with a key/value cache, and draws the loss curve.
 
     python examples/gpt.py                   # about a minute on two cores
     python examples/gpt.py --resume          # go on after Ctrl-C or a kill, to the same loss bits
