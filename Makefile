@@ -17,7 +17,7 @@ python := $(bin)/python
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume")
+demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume", "--attention window", "--loss fused")
 	$(bin)/rushlight demo $(ARGS)
 
 test: $(VENV)/.with-test  ## the fast tests; need no PyTorch and no compiler
