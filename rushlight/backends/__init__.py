@@ -11,8 +11,8 @@ from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_
 from rushlight.compiler.target import Backend
 
 __all__ = [
-    "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps", "openmp",
-    "opt_einsum",
+    "DEVICE_BACKENDS", "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps",
+    "openmp", "opt_einsum",
 ]  # fmt: skip
 
 # Name -> module that holds BACKEND. In the order they are preferred.
@@ -25,6 +25,10 @@ _MODULES = {
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }
+
+
+# Device type -> backend. The device "cpu" has the one that the settings name.
+DEVICE_BACKENDS = {"opencl": "opencl", "mps": "metal", "vulkan": "wgsl"}
 
 
 def backend_names() -> tuple[str, ...]:

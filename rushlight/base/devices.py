@@ -1,8 +1,11 @@
-"""Device objects. Only "cpu" holds tensors; the name of any other known device is an error that
-says so when a tensor is asked for, as in a PyTorch built for the CPU."""
+"""Device objects. "cpu" is always there; another known device is there when a code generator for it
+finds one (engine/devices.py), and asking for a tensor on one that is not there is an error that
+says why, as in a PyTorch built without it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 KNOWN = (
@@ -72,13 +75,38 @@ class device:
 CPU = device("cpu")
 
 
-def require_cpu(wanted: Any) -> device:
-    """The CPU device for None, "cpu", "cpu:0"; otherwise the error of a CPU build."""
+class _Devices:
+    """used: has a tensor been put on another device than the CPU? Until then nobody asks where a
+    tensor is. why_missing: (type) -> why there is no such device, "" if there is one; the engine
+    puts it here."""
+
+    used = False
+    why_missing: Callable[[str], str] = staticmethod(lambda kind: "no code generator is for it")
+
+
+DEVICES = _Devices
+
+
+def require_device(wanted: Any) -> device:
+    """The CPU for None, "cpu", "cpu:0"; another device if it is there, else an error."""
     if wanted is None or wanted is CPU:
         return CPU
     found = device(wanted)
     if found.type == "cpu":
         return CPU
+    why = DEVICES.why_missing(found.type)
+    if not why and not found.index:
+        DEVICES.used = True
+        return device(found.type)
     if found.type == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
-    raise RuntimeError(f"device '{found}' is not available: Rushlight runs on 'cpu' here")
+    why = why or "there is one device of this type"
+    raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
+
+
+def require_cpu(wanted: Any) -> device:
+    """The CPU device for None, "cpu", "cpu:0"; otherwise an error."""
+    found = require_device(wanted)
+    if found is not CPU:
+        raise RuntimeError(f"this is for the device 'cpu' only, got '{found}'")
+    return CPU

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.base.devices import DEVICES, require_device
 from rushlight.base.devices import device as Device
-from rushlight.base.devices import require_cpu
 from rushlight.base.dtypes import (
     DType,
     bfloat16,
@@ -30,6 +30,8 @@ from rushlight.base.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
+from rushlight.engine.realize import flush
+from rushlight.ir.device import device_of
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
@@ -64,19 +66,30 @@ def to(
         if isinstance(arg, DType):
             dtype = arg
         elif isinstance(arg, Tensor):
-            dtype = arg._dtype
+            dtype, device = arg._dtype, arg.device
         elif isinstance(arg, str | Device) or (isinstance(arg, int) and not isinstance(arg, bool)):
             device = arg
         elif arg is None or isinstance(arg, bool):
             continue
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
-    require_cpu(device)
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    moved = self if device is None else to_place(self, device)
     if dtype is None or dtype is self._dtype:
-        return clone(self) if copy else self
-    return cast(self, dtype)
+        return clone(self) if copy and moved is self else moved
+    return cast(moved, dtype)
+
+
+def to_place(tensor: Tensor, place: Any) -> Tensor:
+    """The tensor on a device: itself where it is there already."""
+    goal = require_device(place)
+    source = tensor.device
+    if goal == source:
+        return tensor
+    if device_of(tensor._value()) is not None:
+        flush((tensor._value(),))  # it is computed where it is
+    return apply(ops.to_device, (tensor, source.type, goal.type), label="ToCopyBackward0")
 
 
 def _caster(dtype: DType) -> Any:
@@ -111,12 +124,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    return self
+    return to_place(self, "cpu") if DEVICES.used else self
 
 
 def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    require_cpu("cuda")
-    return self
+    return to_place(self, "cuda")
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import require_cpu
+from rushlight.base.devices import CPU, DEVICES, require_device
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
@@ -31,11 +31,13 @@ def made(
     if unknown:
         caller = sys._getframe(1).f_code.co_name
         raise TypeError(f"{caller}() got an unexpected keyword argument '{next(iter(unknown))}'")
-    require_cpu(device)
+    place = require_device(device)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
     if pin_memory:
         raise RuntimeError("Cannot access accelerator device when none is available.")
+    if place is not CPU:
+        node = ops.to_device.node(node, "cpu", place.type)
     if ORIGIN.on:
         note(node)
     result = new_tensor(node)
@@ -119,12 +121,21 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
     return zeros(size, **options)
 
 
+def made_like(input: Tensor, node: Node, **options: Any) -> Tensor:
+    """On the device of another tensor, unless one is given."""
+    if DEVICES.used and options.get("device") is None:
+        options["device"] = input.device
+    return made(node, **options)
+
+
 def zeros_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return made(filled(input._shape, const_node(0, dtype or input._dtype)), **options)
+    node = filled(input._shape, const_node(0, dtype or input._dtype))
+    return made_like(input, node, **options)
 
 
 def ones_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return made(filled(input._shape, const_node(1, dtype or input._dtype)), **options)
+    node = filled(input._shape, const_node(1, dtype or input._dtype))
+    return made_like(input, node, **options)
 
 
 empty_like = zeros_like
@@ -133,7 +144,8 @@ empty_like = zeros_like
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    return made(filled(input._shape, number_node(fill_value, dtype or input._dtype)), **options)
+    node = filled(input._shape, number_node(fill_value, dtype or input._dtype))
+    return made_like(input, node, **options)
 
 
 def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, **options: Any) -> Tensor:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import require_cpu
+from rushlight.base.devices import CPU, require_device
 from rushlight.base.dtypes import (
     DType,
     bool_,
@@ -36,11 +36,18 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A copy of the data, without history."""
-    require_cpu(device)
-    result = tensor_of(data, dtype)
+    result = _on(tensor_of(data, dtype), device)
     if requires_grad and not result._dtype.is_inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
+
+
+def _on(found: Tensor, device: Any) -> Tensor:
+    """A new tensor's value on a device."""
+    place = require_device(device)
+    if place is CPU:
+        return found
+    return new_tensor(ops.to_device.node(found._value(), "cpu", place.type))
 
 
 def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
@@ -154,7 +161,8 @@ def _check_len(length: int, depth: int, shape: list) -> None:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """The tensor itself or shared memory where possible, otherwise a copy."""
-    require_cpu(device)
+    if require_device(device) is not CPU:
+        return _on(as_tensor(data, dtype), device)
     if isinstance(data, Tensor):
         return data if dtype is None or dtype is data._dtype else apply(ops.cast, (data, dtype))
     if isinstance(data, np.ndarray):

@@ -13,7 +13,7 @@ from rushlight.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )  # fmt: skip
-from rushlight.base.devices import device
+from rushlight.base.devices import device, require_cpu
 from rushlight.base.dtypes import (
     DType,
     bfloat16,
@@ -169,7 +169,7 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_default_device(device: Any) -> None:
-    convert.require_cpu(device)
+    require_cpu(device)
 
 
 def get_default_device() -> Any:

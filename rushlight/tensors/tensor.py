@@ -13,10 +13,11 @@ from typing import Any
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.base.devices import CPU, device
+from rushlight.base.devices import CPU, DEVICES, device
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
+from rushlight.ir.device import device_of
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
@@ -173,7 +174,10 @@ class Tensor(GradSide):
 
     @property
     def device(self) -> device:
-        return CPU
+        if not DEVICES.used:
+            return CPU
+        kind = device_of(self._value())
+        return CPU if kind in (None, "cpu") else device(kind)
 
     @property
     def layout(self) -> Any:

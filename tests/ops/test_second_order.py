@@ -40,9 +40,7 @@ def test_second_gradient_agrees_with_finite_differences(record):
             continue
         g = built.leaf(cotangent(built.node.shape, built.node.dtype, 3))
         inputs = [
-            n
-            for name, n in built.operands()
-            if n.dtype.name in WIDE and name not in sample.skip
+            n for name, n in built.operands() if n.dtype.name in WIDE and name not in sample.skip
         ]
         first = [x for x in vjp(built.node, g, inputs) if x is not None]
         if not first:
