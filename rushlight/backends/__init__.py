@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
-from rushlight.compiler.target import Backend
+from rushlight.compiler.target import Backend, Missing
 
 __all__ = [
     "DEVICE_BACKENDS", "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps",
@@ -36,9 +36,16 @@ def backend_names() -> tuple[str, ...]:
     return tuple(_MODULES)
 
 
+def _has_metal() -> bool:
+    return not isinstance(find_backend("metal").find(), Missing)
+
+
 def find_backend(name: str) -> Backend:
     """The backend called `name`; whether it can be used says its `find()`."""
     if name not in _MODULES:
         raise ValueError(f"backend: got {name!r}, there are {', '.join(map(repr, _MODULES))}")
     backend: Backend = import_module(_MODULES[name]).BACKEND
     return backend
+
+
+mps.is_available = mps.is_built = _has_metal

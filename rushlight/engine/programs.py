@@ -104,7 +104,7 @@ class ProgramCache:
         """The program and the values of its variables."""
         device = device_for(recording.roots)
         backend_name = backend_for(device)
-        key = (recording.key, donated, backend_name, watch.program_family())
+        key = (recording.key, donated, backend_name, device, watch.program_family())
         with self._lock:
             family = self._family(key)
             ints = np.array(recording.ints, np.int64)
@@ -119,6 +119,7 @@ class ProgramCache:
             )
             try:
                 program = self.make(recording, template, donated, backend_name, site_text)
+                program.device = device
             except BaseException:
                 family.samples.pop()
                 raise

@@ -53,7 +53,8 @@ def writes_and_reads(block: c.Block) -> list[tuple[set, set]]:
 def unguarded(block: c.Block) -> list[str]:
     """Shared arrays that a statement reads or writes after another wrote them, no barrier between.
 
-    Looks at each level of nesting by itself, and at the end of a loop with its start.
+    A loop that all threads go through together (it has barriers) is looked into, twice over, so
+    that its end meets its start. Any other statement is one thread's own business.
     """
     found: list[str] = []
     pending: set = set()
@@ -61,12 +62,13 @@ def unguarded(block: c.Block) -> list[str]:
         if isinstance(code, c.Barrier):
             pending = set()
             continue
-        own = isinstance(code, c.For | c.While | c.If)
         touched = pending & (read | written)
         found += [a.name for a in touched if isinstance(a, c.Array) and a.space != "private"]
-        pending |= written
-        if own:
-            found += unguarded(code.body)
+        if isinstance(code, c.For) and any(isinstance(x, c.Barrier) for x in c.walk(code.body)):
+            found += unguarded(code.body + code.body)
+            pending = set(code.body[-1:] and writes_and_reads(code.body[-1:])[0][0])
+        else:
+            pending |= written
     return found
 
 
