@@ -36,6 +36,7 @@ _DEFERRED = {
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",
     "typename": "rushlight.utils",
+    "vmap": "rushlight.func",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",

@@ -73,7 +73,7 @@ ARROWS: dict[str, set[str]] = {
     "overrides": _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
-    "func": _PUBLIC,
+    "func": {"utils"} | _PUBLIC,
     "distributions": _PUBLIC,
     "fx": _PUBLIC,
     "onnx": {"base"},

@@ -22,7 +22,7 @@ from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq
 from rushlight.attention.block_picture import picture
 from rushlight.attention.divide import Division
 from rushlight.attention.runs import Rects, Runs, regridded, runs_of
-from rushlight.attention.spans import CELL, spans_of
+from rushlight.attention.spans import CELL, cells_of_rows, spans_of
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -103,9 +103,10 @@ class BlockMask:
         self.dq_kv_order = self.dq_kv_order_spt = None
         # True when mask_mod alone says what is kept, so that blocks need not be looked up.
         self.blocks_follow_mod = False
+        self.rows_of: tuple[BlockMask, int] | None = None  # see for_decode
         self._has_full = has_full
         self._cells: Rects | None = None  # finer than the blocks, where they are known
-        self._made: dict[str, Any] = {}  # from the lists; forgotten when they change
+        self._made: dict[Any, Any] = {}  # from the lists; forgotten when they change
 
     @classmethod
     def from_runs(
@@ -280,6 +281,41 @@ class BlockMask:
         padded = (*index, slice(None), slice(None), slice(None))[:3]
         return self._derived(self._rows(padded), sliced_mask_mod_error, self.seq_lengths)
 
+    def for_decode(self, offset: int, q_len: int = 1, kv_len: int | None = None) -> BlockMask:
+        """The mask of queries offset ... offset + q_len - 1, which count from 0 in it, for the
+        first `kv_len` keys. Nothing is evaluated again; `offset` is an input of programs, so a
+        growing cache makes no new ones.
+
+        Example:
+            >>> mask = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512)
+            >>> mask.for_decode(300, kv_len=301).shape
+            (1, 1, 1, 301)
+        """
+        queries, keys = self.seq_lengths
+        kv_len = keys if kv_len is None else kv_len
+        if offset < 0 or q_len < 0 or offset + q_len > queries or not 0 <= kv_len <= keys:
+            raise ValueError(
+                f"for_decode: queries {offset} ... {offset + q_len - 1} and {kv_len} keys do not "
+                f"lie in a mask for {queries} queries and {keys} keys"
+            )
+        cells = self.made("cells", self._cell_runs)
+        runs = cells_of_rows(cells, offset, q_len, ceil_div(kv_len, CELL))
+        mod = self.mask_mod
+        result = self.from_runs(
+            runs, (CELL, CELL), lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx),
+            (q_len, kv_len),
+        )  # fmt: skip
+        result.blocks_follow_mod = self.blocks_follow_mod
+        # Where blocks count beside mask_mod, those of the whole mask do.
+        result.rows_of = None if self.blocks_follow_mod else (self, offset)
+        return result
+
+    def _cell_runs(self) -> Runs:
+        if self._cells is None:
+            return regridded(self.runs(), self.BLOCK_SIZE, self.seq_lengths, (CELL, CELL))
+        rows, columns = (ceil_div(n, CELL) for n in self.seq_lengths)
+        return self._cells.runs((*self.runs().shape[:2], rows, columns))
+
     def _rows(self, index: tuple) -> Runs:
         runs = self.runs()
         numbers = np.arange(runs.rows).reshape(runs.shape[:3])
@@ -325,12 +361,19 @@ class BlockMask:
 
     def state_tensor(self) -> torch.Tensor:
         """The states as a tensor, made once."""
-        if "states" not in self._made:
-            self._made["states"] = torch.tensor(self.states())
-        return self._made["states"]
+        return self.made("states", lambda: torch.tensor(self.states()))
+
+    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Something that depends on the blocks only, made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def keeps_all(self) -> bool:
         """Is every block full?"""
+        return self.made("keeps_all", self._keeps_all)
+
+    def _keeps_all(self) -> bool:
         runs = self.runs()
         blocks = runs.rows * runs.shape[3]
         return bool(runs.full.all()) and int((runs.stop - runs.first).sum()) == blocks

@@ -1,9 +1,7 @@
-"""Few queries against many keys: the keys are split into partitions, which are joined at the end.
+"""Few queries against many keys (ops/split_attention.py): when, with which rows and which tables.
 
-In: query, key, value, the functions, as `compute.attention` takes them. Out: the same. Queries that
-share their keys become rows of one matrix, so each key is read once; a partition of keys is a batch
-element of its own, so all threads have work. Partitions have a fixed size and are joined in
-ascending order: the bits depend on neither threads nor the length of the cache that follows.
+Queries that share their keys become rows of one matrix, so each key is read once. The tables say
+which tiles of keys each partition has.
 
 Shape letters: as in compute.py, and P partitions, R = G L rows of a head of keys.
 """
@@ -15,10 +13,8 @@ from typing import Any
 import numpy as np
 
 import rushlight as torch
-from rushlight import ops
 from rushlight.attention.block_mask import BlockMask, ceil_div
 from rushlight.ops.pairs import PAIR_TILE
-from rushlight.tensors.apply import apply
 
 PARTITION = 512
 MOST_QUERIES = 16
@@ -39,47 +35,26 @@ def rows_of_groups(query: Any, kv_heads: int) -> Any:
     return query.reshape(batch, kv_heads, heads // kv_heads * length, size)
 
 
-def split(
-    scores_BNRS: Any, keep_BNRS: Any, value: Any, block_mask: BlockMask | None, partition: int,  # noqa: N803
-) -> tuple[Any, Any, Any]:  # fmt: skip
-    """(out (B, N, R, V), lse (B, N, R), largest score) of masked partitions, joined."""
-    batch, kv_heads, rows, keys = scores_BNRS.shape
-    count = ceil_div(keys, partition)
-    shape = (batch, kv_heads, count, rows, keys)
-    inside = apply(ops.pair_index, (shape, 4)) // partition == apply(ops.pair_index, (shape, 2))
-    if keep_BNRS is not None:
-        inside = inside & keep_BNRS.unsqueeze(2)
-    scores = scores_BNRS.unsqueeze(2).expand(shape)
-    tables = [torch.tensor(table) for table in partition_tables(block_mask, keys, partition)]
-    scores = apply(ops.pair_mask, (scores, inside, tables, False, "minus"))
-    lse_BNPR = apply(ops.flash_lse, (scores,))
-    out = apply(ops.flash_attention, (scores, value.unsqueeze(2), lse_BNPR))
-    return joined(out, lse_BNPR, apply(ops.flash_top, (scores,)))
-
-
-def joined(out_BNPRV: Any, lse_BNPR: Any, top_BNPR: Any) -> tuple[Any, Any, Any]:  # noqa: N803
-    """What the partitions are together."""
-    most = lse_BNPR.amax(2, keepdim=True)
-    share = torch.exp(lse_BNPR - torch.where(torch.isneginf(most), 0.0, most))
-    total = share.sum(2)
-    out = (out_BNPRV * share.unsqueeze(-1)).sum(2)
-    out = out / torch.where(total == 0, 1.0, total).unsqueeze(-1)
-    return out, most.squeeze(2) + torch.log(total), top_BNPR.amax(2)
+def tables_of(block_mask: BlockMask | None, keys: int, partition: int) -> list[torch.Tensor]:
+    """The tables of the partitions, kept with the mask; none without a mask."""
+    if block_mask is None:
+        return []
+    return block_mask.made(
+        ("partitions", partition),
+        lambda: [torch.tensor(table) for table in partition_tables(block_mask, keys, partition)],
+    )
 
 
 def partition_tables(
-    block_mask: BlockMask | None, keys: int, partition: int
+    block_mask: BlockMask, keys: int, partition: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """starts (B, 1, P, 2) and spans: the tiles of each partition in which keys can be kept."""
     count, tiles = ceil_div(keys, partition), ceil_div(keys, PAIR_TILE)
-    if block_mask is None:
-        lead, spans = [0, 1], np.array([[0, tiles, 2 * ALL_GROUPS]])
-    else:
-        starts, found = (table.numpy() for table in block_mask.tables(of_keys=False))
-        if starts.shape[1] > 1:  # heads that share keys see different ones: the mask decides
-            starts, found = np.array([[[0, 1]]]), np.array([[0, tiles, 1]])
-        lead = [*starts[:, 0, 0].tolist(), int(starts[-1, 0, -1])]
-        spans = np.concatenate((found[:, :2], (found[:, 2:] & 3) * ALL_GROUPS), axis=1)
+    starts, found = (table.numpy() for table in block_mask.tables(of_keys=False))
+    if starts.shape[1] > 1:  # heads that share keys see different ones: the mask decides
+        starts, found = np.array([[[0, 1]]]), np.array([[0, tiles, 1]])
+    lead = [*starts[:, 0, 0].tolist(), int(starts[-1, 0, -1])]
+    spans = np.concatenate((found[:, :2], (found[:, 2:] & 3) * ALL_GROUPS), axis=1)
     size, starts, parts = partition // PAIR_TILE, [0], []
     for low, high in zip(lead[:-1], lead[1:], strict=True):
         for number in range(count):

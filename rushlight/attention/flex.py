@@ -109,9 +109,10 @@ def flex_attention(
     found = attention(query, key, value, score_mod, block_mask, scale, partition)
     if return_aux is not None:
         return found.out, AuxOutput(
-            found.lse if return_aux.lse else None, found.top if return_aux.max_scores else None
+            found.lse() if return_aux.lse else None,
+            found.top() if return_aux.max_scores else None,
         )
-    return (found.out, found.lse) if return_lse else found.out
+    return (found.out, found.lse()) if return_lse else found.out
 
 
 def _check_tensors(query: Any, key: Any, value: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.attention.runs import Runs
+from rushlight.attention.runs import Runs, joined, runs_of
 from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 
 CELL = PAIR_GROUP
@@ -43,6 +43,21 @@ def spans_of(cells: Runs) -> tuple[np.ndarray, np.ndarray]:
     last[:-1] = (block[1:] != block[:-1]) | (column[1:] != column[:-1])
     block, first, code = block[last], column[last], _code_of(code[last])
     return _as_tables((batch, heads, blocks), block, first, code)
+
+
+def cells_of_rows(cells: Runs, offset: int, count: int, columns: int) -> Runs:
+    """Rows of cells for the rows offset ... offset + count - 1 of a mask, which start at a cell's
+    edge now: each new cell is full where all cells that it touches are."""
+    step, parts = cells.shape[2], []
+    starts = range(offset, offset + count, CELL)
+    for lead in range(cells.shape[0] * cells.shape[1]):
+        for row in starts:
+            last = min(row + CELL, offset + count) - 1
+            here = lead * step + row // CELL, lead * step + last // CELL + 1
+            band = cells.band(0, columns, *here)
+            merged = np.where(band.min(0) == 2, 2, band.max(0) > 0).astype(np.int8)
+            parts.append(runs_of(merged[None, None, None]))
+    return joined(parts, (*cells.shape[:2], len(starts), columns))
 
 
 def _code_of(bits: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.autograd import tape
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 
@@ -24,6 +25,9 @@ def run(
     before = STATE.grad, STATE.create_graph
     STATE.grad = STATE.create_graph = create_graph
     try:
+        plain = capture is None and not create_graph and not STATE.anomaly
+        if plain and tape.run(roots, grads, retain):
+            return []
         return _Run(retain, create_graph, capture, accumulate).run(roots, grads)
     finally:
         STATE.grad, STATE.create_graph = before

@@ -26,7 +26,6 @@ from rushlight.ir.node import Node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef
 
 _SEQUENCE = itertools.count()
-Edge = "tuple[GradFn | None, int]"
 SECOND_TIME = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -44,9 +43,7 @@ class GradFn:
     )  # fmt: skip
 
     def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str = "") -> None:
-        self.edges = tuple(edges)
-        self.likes = tuple(likes)
-        self.label = label
+        self.edges, self.likes, self.label = tuple(edges), tuple(likes), label
         self.sequence = next(_SEQUENCE)
         self.hooks: dict[int, dict] | None = None  # output number -> tensor hooks
         self.retains: dict[int, Any] | None = None  # output number -> weak tensor
@@ -188,21 +185,63 @@ def type_name(value: Any) -> str:
     return f"torch.{_TYPE_NAMES.get(value.dtype.name, value.dtype.name)}Tensor"
 
 
+class Form:
+    """What a call's gradient depends on besides values: one object for equal calls.
+
+    targets  (shape, dtype) of each input tensor before promotion
+    """
+
+    __slots__ = ("record", "attrs", "source_likes", "targets", "likes")
+
+    def __init__(
+        self, record: OpDef, attrs: tuple, source_likes: tuple, targets: tuple, like: tuple
+    ) -> None:
+        self.record, self.attrs, self.source_likes = record, attrs, source_likes
+        self.targets, self.likes = targets, (like,)
+
+
+_FORMS: dict[tuple, Form] = {}
+MOST_FORMS = 1 << 14
+
+
+def form_of(record: OpDef, attrs: tuple, source_likes: tuple, targets: tuple, like: tuple) -> Form:
+    """The Form of these parts."""
+    key = (record.name, attrs, source_likes, targets, like)
+    form = _FORMS.get(key)
+    if form is None or form.record is not record:
+        if len(_FORMS) >= MOST_FORMS:
+            _FORMS.clear()
+        form = _FORMS[key] = Form(record, attrs, source_likes, targets, like)
+    return form
+
+
 class RecordFn(GradFn):
     """The gradient of one record call."""
 
-    __slots__ = ("record", "attrs", "source_likes", "saved", "saved_out", "targets", "released")
+    __slots__ = ("form", "saved", "saved_out", "released")
 
-    def __init__(
-        self, record: OpDef, attrs: tuple, source_likes: tuple, edges: Sequence[Any],
-        targets: Sequence[Any], like: Any, label: str,
-    ) -> None:  # fmt: skip
-        super().__init__(edges, (like,), label)
-        self.record, self.attrs, self.source_likes = record, attrs, source_likes
-        self.targets = targets  # (shape, dtype) of each input tensor before promotion
+    def __init__(self, form: Form, edges: Sequence[Any], label: str) -> None:
+        super().__init__(edges, form.likes, label)
+        self.form = form
         self.saved: dict[int, Saved] = {}
         self.saved_out: Saved | None = None
         self.released = False
+
+    @property
+    def record(self) -> OpDef:
+        return self.form.record
+
+    @property
+    def attrs(self) -> tuple:
+        return self.form.attrs
+
+    @property
+    def source_likes(self) -> tuple:
+        return self.form.source_likes
+
+    @property
+    def targets(self) -> tuple:
+        return self.form.targets
 
     def _sources(self) -> list[Node]:
         """Saved nodes, and placeholders where the rule reads no value."""

@@ -1,10 +1,12 @@
-"""Device objects. "cpu" is always there; another known device is there when a code generator for it
-finds one (engine/devices.py), and asking for a tensor on one that is not there is an error that
-says why, as in a PyTorch built without it.
+"""Device objects. "cpu" holds tensors, "meta" holds shapes; another known device is there when a
+code generator finds one (engine/devices.py). Asking for a tensor on one that is not there is an
+error that says why, as in a PyTorch built without it.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -65,48 +67,83 @@ class device:
         return (device, (self.type, self.index))
 
     def __enter__(self) -> device:
-        require_cpu(self)
+        """Inside, tensors are made on this device where none is given."""
+        CURRENT.stack = (*CURRENT.stack, find_device(self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        return None
+        CURRENT.stack = CURRENT.stack[:-1]
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator: the function runs inside."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped
 
 
 CPU = device("cpu")
+META = device("meta")
 
 
-class _Devices:
-    """used: has a tensor been put on another device than the CPU? Until then nobody asks where a
-    tensor is. why_missing: (type) -> why there is no such device, "" if there is one; the engine
-    puts it here."""
+class _Current(threading.local):
+    """The devices of the open `with` blocks, below them the default one."""
 
-    used = False
-    why_missing: Callable[[str], str] = staticmethod(lambda kind: "no code generator is for it")
+    stack: tuple[device, ...] = (CPU,)
 
 
-DEVICES = _Devices
+CURRENT = _Current()
 
 
-def require_device(wanted: Any) -> device:
-    """The CPU for None, "cpu", "cpu:0"; another device if it is there, else an error."""
-    if wanted is None or wanted is CPU:
+def current_device() -> device:
+    """Where a tensor is made when no device is given."""
+    return CURRENT.stack[-1]
+
+
+def set_default_device(wanted: Any) -> None:
+    """Make tensors there from now on; None: on the CPU."""
+    CURRENT.stack = (find_device("cpu" if wanted is None else wanted), *CURRENT.stack[1:])
+
+
+def find_device(wanted: Any) -> device:
+    """The device for tensors: CPU, META, one that is there, or the current one for None; else the
+    error. One object for each."""
+    if wanted is None:
+        return CURRENT.stack[-1]
+    if wanted is CPU:
         return CPU
     found = device(wanted)
-    if found.type == "cpu":
-        return CPU
+    if found.type in _HERE and not found.index:
+        return _HERE[found.type]
     why = DEVICES.why_missing(found.type)
     if not why and not found.index:
         DEVICES.used = True
-        return device(found.type)
+        return _HERE.setdefault(found.type, device(found.type))
     if found.type == "cuda":
         raise AssertionError("Torch not compiled with CUDA enabled")
     why = why or "there is one device of this type"
     raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
 
 
+class _Devices:
+    """used: has a device beside the CPU been asked for? Until then nobody looks where a tensor is.
+    why_missing: (type) -> why there is no such device, "" if there is one; the engine puts it
+    here."""
+
+    used = False
+    why_missing: Callable[[str], str] = staticmethod(lambda kind: "no code generator is for it")
+
+
+DEVICES = _Devices
+_HERE = {"cpu": CPU, "meta": META}
+
+
 def require_cpu(wanted: Any) -> device:
     """The CPU device for None, "cpu", "cpu:0"; otherwise an error."""
-    found = require_device(wanted)
+    found = CPU if wanted is None else find_device(wanted)
     if found is not CPU:
         raise RuntimeError(f"this is for the device 'cpu' only, got '{found}'")
     return CPU

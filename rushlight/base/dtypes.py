@@ -132,12 +132,12 @@ def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
         wide.real, wide.imag = array["real"], array["imag"]
         array = wide
     if array.dtype.kind == "c" and dtype.kind != "complex":
-        array = (array != 0) if dtype is bool_ else array.real
+        array = (array != 0) if dtype is bool_ else np.real(array)
     if dtype is not complex32:
         return array.astype(dtype.np, copy=False)
     pairs = np.empty(array.shape, dtype.np)
     with np.errstate(all="ignore"):
-        pairs["real"], pairs["imag"] = array.real, array.imag
+        pairs["real"], pairs["imag"] = np.real(array), np.imag(array)
     return pairs
 
 

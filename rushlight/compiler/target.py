@@ -101,6 +101,8 @@ class HostCall:
         """Call it; what it raises comes out as a HostError."""
         try:
             self.fn(inputs, outputs)
+        except HostError:  # of a plan that it ran itself
+            raise
         except Exception as error:
             raise HostError(self, error) from error
 

@@ -13,7 +13,11 @@ from typing import Any
 from rushlight.ir.node import Node
 
 _ORDER = itertools.count()
+# Serial -> weak reference. Dead entries are taken out now and then: a call for each Ref that goes
+# would cost more.
 _LIVE: dict[int, weakref.ref[Ref]] = {}
+_SWEEP_AT = 1 << 14
+_weak = weakref.ref
 
 
 class Ref:
@@ -26,9 +30,27 @@ class Ref:
         self.saved = saved
         self.changes: list[Any] | None = None  # what undo.py may have to take back
         self.serial = serial = next(_ORDER)
-        _LIVE[serial] = weakref.ref(self, lambda _: _LIVE.pop(serial, None))
+        _LIVE[serial] = _weak(self)
+        if len(_LIVE) > _SWEEP_AT:
+            _sweep()
 
 
 def live_refs() -> list[Ref]:
     """Every live Ref, oldest first."""
-    return [ref for weak in list(_LIVE.values()) if (ref := weak()) is not None]
+    weak = list(_LIVE.values())
+    refs = [ref for one in weak if (ref := one()) is not None]
+    if len(weak) > 2 * len(refs) + 256:
+        _drop_dead()
+    return refs
+
+
+def _drop_dead() -> None:
+    for serial, weak in list(_LIVE.items()):
+        if weak() is None:
+            _LIVE.pop(serial, None)
+
+
+def _sweep() -> None:
+    global _SWEEP_AT
+    _drop_dead()
+    _SWEEP_AT = max(1 << 14, 2 * len(_LIVE))

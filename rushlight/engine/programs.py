@@ -8,7 +8,7 @@ values share a variable); static and symbolic programs give equal bits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,7 +20,7 @@ from rushlight.base.config import config
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Plan
+from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.devices import backend_for, device_for
@@ -64,11 +64,21 @@ class Program:
 
 @dataclass(frozen=True)
 class Layout:
-    """result_bytes per result; offsets of temps in an arena of arena_bytes."""
+    """result_bytes per result; offsets of temps in an arena of arena_bytes.
+
+    new_bytes  of the results that get new memory; new_at: their positions (None: all)
+    taken      inputs whose memory the other results get, in order
+    updated    (temp, input) where a temp lies in an input's memory
+    """
 
     result_bytes: tuple[int, ...]
     temp_offsets: np.ndarray
     arena_bytes: int
+    offsets: list[int]
+    new_bytes: tuple[int, ...]
+    new_at: list[int] | None
+    taken: list[int]
+    updated: list[tuple[int, int]]
 
 
 def _layout(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
@@ -77,8 +87,16 @@ def _layout(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
     lifetimes = plan.meta["lifetimes"]
     temps = [i for i, spec in enumerate(plan.buffers) if spec.kind == "temp"]
     memory = plan_memory([Lifetime(nbytes[i], *lifetimes.get(i, (0, 0))) for i in temps])
-    results = tuple(nbytes[i] for i, spec in enumerate(plan.buffers) if spec.kind == "result")
-    return Layout(results, np.array(memory.offsets, np.int64), memory.arena_bytes)
+    places = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
+    reuse: Mapping[int, int] = plan.meta["reuse"]
+    new = [(at, nbytes[i]) for at, i in enumerate(places) if i not in reuse]
+    return Layout(
+        tuple(nbytes[i] for i in places), np.array(memory.offsets, np.int64), memory.arena_bytes,
+        list(memory.offsets), tuple(size for _, size in new),
+        None if len(new) == len(places) else [at for at, _ in new],
+        [reuse[i] for i in places if i in reuse],
+        [(number, source) for number, source in reuse.items() if number in set(temps)],
+    )  # fmt: skip
 
 
 @dataclass
@@ -87,6 +105,9 @@ class _Family:
 
     samples: list[tuple[int, ...]] = field(default_factory=list)
     programs: list[Program] = field(default_factory=list)
+    # What was found for these ints before.
+    known: dict[tuple[int, ...], tuple[Program, np.ndarray]] = field(default_factory=dict)
+    used: int = 0  # when, by a counter
 
 
 class ProgramCache:
@@ -95,6 +116,7 @@ class ProgramCache:
     def __init__(self) -> None:
         self._families: dict[tuple, _Family] = {}
         self._lock = threading.RLock()
+        self._clock = 0
         self.compiled = 0
         self.kernels = 0
 
@@ -107,10 +129,16 @@ class ProgramCache:
         key = (recording.key, donated, backend_name, device, watch.program_family())
         with self._lock:
             family = self._family(key)
+            known = family.known.get(recording.ints)
+            if known is not None:
+                return known
             ints = np.array(recording.ints, np.int64)
+            if len(family.known) > 64:
+                family.known.clear()
             for program in family.programs:
                 values = program.template.match(ints)
                 if values is not None:
+                    family.known[recording.ints] = program, values
                     return program, values
             family.samples.append(recording.ints)
             template = make_template(
@@ -125,16 +153,22 @@ class ProgramCache:
                 raise
             # A program that fits more sizes replaces the symbolic ones before it.
             family.programs = [*family.programs[:1], program]
+            family.known.clear()
             values = template.match(ints)
             assert values is not None
             return program, values
 
     def _family(self, key: tuple) -> _Family:
         """The family of a structure, now the latest used; the least used is dropped when full."""
-        family = self._families.pop(key, None) or _Family()
-        self._families[key] = family
-        while len(self._families) > MAX_FAMILIES:
-            del self._families[next(iter(self._families))]
+        family = self._families.get(key)
+        if family is None:
+            if len(self._families) >= MAX_FAMILIES:
+                by_use = sorted(self._families, key=lambda k: self._families[k].used)
+                for old in by_use[: max(1, MAX_FAMILIES // 8)]:
+                    del self._families[old]
+            family = self._families[key] = _Family()
+        self._clock += 1
+        family.used = self._clock
         return family
 
     def forget(self, family: int) -> None:
@@ -281,3 +315,13 @@ class _Rebuild:
         if kind == "offset":
             return next(self._ints)
         return tuple(next(self._ints) for _ in value)
+
+
+def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:
+    """Place of a host call in the recording -> the user's lines that it comes from."""
+    calls = (call for region in program.plan.regions for call in region)
+    return {
+        call.at: " or ".join(lines_of(recording.order[call.at]))
+        for call in calls
+        if isinstance(call, HostCall) and call.at is not None
+    }

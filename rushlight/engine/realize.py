@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Sequence
+from operator import attrgetter
 
 import numpy as np
 
@@ -31,12 +32,12 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import live_refs
+from rushlight.engine.live import Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological
-from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.buffer import Buffer, allocate, allocate_all
 
 LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
@@ -138,22 +139,30 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
-def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[Node]]:
+    """What cells wait for: to compute, saved for a backward only, lost in a run that failed."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
     lost: list[Node] = []
-    survive: set[Node] = set()
-    for ref in live_refs():
+    some_failed = any_failed()
+    for ref in refs:
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
-            survive.add(node)
-        elif has_failed(node):
+            continue
+        if some_failed and has_failed(node):
             lost += [node, *(c.before for c in ref.changes or () if c.before is not None)]
         elif ref.saved or node.pairs:  # a pair value is computed for who looks at it only
             saved.append(node)
         else:
             roots[node] = None
+    return roots, saved, lost
+
+
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+    refs = live_refs()
+    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+    roots, saved, lost = _pending(refs)
     for node in extra:
         if node.leaf != "buffer":
             roots[node] = None
@@ -164,12 +173,14 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     for node in saved:
         if node not in roots:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
-    survive |= needed_later(lost)
+    if lost:
+        survive |= needed_later(lost)
     return sorted(roots, key=_serial), survive
 
 
-def _serial(node: Node) -> int:
-    return node.serial
+_serial = attrgetter("serial")
+_node_of = attrgetter("node")
+_address = attrgetter("address")
 
 
 def _behind_pairs(node: Node) -> list[Node]:
@@ -202,12 +213,13 @@ def run_program(
 ) -> list[Buffer]:
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
     layout = program.layout(values)
-    reuse = program.plan.meta["reuse"]
-    first_result = len(inputs)
-    results = []
-    for number, nbytes in enumerate(layout.result_bytes, first_result):
-        source = reuse.get(number)
-        results.append(allocate(nbytes) if source is None else inputs[source])
+    new = allocate_all(layout.new_bytes)
+    if layout.new_at is None:
+        results = new
+    else:
+        results = [inputs[source] for source in layout.taken]
+        for position, buffer in zip(layout.new_at, new, strict=True):
+            results.insert(position, buffer)
     launch(program, values, layout, inputs, results, numbers)
     if program.device != "cpu":
         for buffer in results:
@@ -220,19 +232,17 @@ def launch(
     results: Sequence[Buffer], numbers: Sequence[object],
 ) -> None:  # fmt: skip
     """Run into these results; where a result takes an input's memory, it is that input."""
-    reuse = program.plan.meta["reuse"]
-    first_result = len(inputs)
-    pointers = np.empty(len(program.plan.buffers), np.int64)
-    count = first_result + len(results)
-    pointers[:count] = [buffer.address for buffer in (*inputs, *results)]
+    addresses = [*map(_address, inputs), *map(_address, results)]
     if layout.arena_bytes:
         arena = allocate(layout.arena_bytes)
-        pointers[count:] = layout.temp_offsets + arena.address
+        start = arena.address
+        addresses += [start + offset for offset in layout.offsets]
     else:
-        pointers[count:] = 0
-    for number, source in reuse.items():
-        # A temp that a kernel updates in place, too: it starts as what the input holds.
-        pointers[number] = inputs[source].address
+        addresses += layout.offsets
+    for number, source in layout.updated:
+        # A temp that a kernel updates in place: it starts as what the input holds.
+        addresses[number] = addresses[source]
+    pointers = np.array(addresses, np.int64)
     run_at(program, pointers, values, inputs, numbers)
 
 

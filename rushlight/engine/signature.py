@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
-from rushlight.ir.node import Node, topological
+from rushlight.base.dtypes import DType
+from rushlight.ir.node import Meta, Node
 from rushlight.ir.opdef import OpDef
 
 SIZE, OFFSET = "n", "o"
@@ -19,7 +21,8 @@ SIZE, OFFSET = "n", "o"
 
 @dataclass(frozen=True)
 class Recording:
-    """One flush before it is compiled. `ints[i]` occurs where `marks[i]` says SIZE or OFFSET."""
+    """One flush before it is compiled. The key holds for each node of `order` its Pattern, which
+    says where sizes and offsets are, and the positions of its sources; after None the roots'."""
 
     key: tuple
     ints: tuple[int, ...]
@@ -43,53 +46,126 @@ def attr_kinds(op: OpDef) -> tuple[str, ...]:
     return kinds
 
 
+class Pattern:
+    """What a node is besides its sources and sizes: one object for equal ones, so that keys are
+    hashed and compared by identity."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: tuple) -> None:
+        self.parts = parts
+
+    def __repr__(self) -> str:
+        return repr(self.parts)
+
+
+_PATTERNS: dict[tuple, Pattern] = {}
+# (dtype, shape) of an input -> its pattern and sizes.
+_INPUTS: dict[tuple, tuple[Pattern, tuple[int, ...]]] = {}
+_NUMBERS: dict[Any, Pattern] = {}
+MOST_INPUTS = 1 << 14
+
+
+def _pattern(*parts: Any) -> Pattern:
+    return _PATTERNS.setdefault(parts, Pattern(parts))
+
+
 def record(roots: Sequence[Node]) -> Recording:
-    """Walk the pending graph below the roots once."""
-    order = topological(roots)
-    position = {node: i for i, node in enumerate(order)}
-    ints: list[int] = []
-    numbers: list[Any] = []
-    inputs: list[Node] = []
-    scalars: list[Node] = []
-    key: list[Any] = []
-    for node in order:
-        if node.leaf == "buffer":
-            inputs.append(node)
-            key.append((node.dtype.name, _sizes(node.shape, ints)))
-        elif node.leaf == "scalar":
-            scalars.append(node)
-            numbers.append(node.attrs[0])
-            key.append((0, node.dtype.name))
-        elif node.leaf:
-            key.append((1, node.dtype.name, repr(node.attrs[0])))
-        else:
-            op = node.op
-            assert op is not None
-            attrs = node.attrs
-            if attrs:
-                attrs = tuple(
-                    _attr(kind, value, ints)
-                    for kind, value in zip(attr_kinds(op), attrs, strict=False)
-                )
-            key.append(
-                (
-                    op.name,
-                    tuple([position[s] for s in node.src]),
-                    attrs,
-                    _sizes(node.shape, ints),
-                    node.dtype.name,
-                )
-            )
-    key.append(tuple(position[root] for root in roots))
+    """Walk the pending graph below the roots once.
+
+    The nodes come in the order in which they were made, leaves where they are first read: the same
+    program makes its nodes in the same order every time.
+    """
+    seen: set[Node] = set()
+    nodes: list[Node] = []
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if not node.leaf:
+                nodes.append(node)
+                stack += node.src
+    nodes.sort(key=_serial)
+    walk = _Walk()
+    for node in nodes:
+        walk.add(node)
+    for root in roots:
+        if root.leaf and root not in walk.position:
+            walk.add_leaf(root)
+    walk.key.append(None)
+    walk.key += [walk.position[root] for root in roots]
     return Recording(
-        tuple(key),
-        tuple(ints),
-        tuple(numbers),
-        tuple(inputs),
-        tuple(scalars),
-        tuple(roots),
-        tuple(order),
-    )
+        tuple(walk.key), tuple(walk.ints), tuple(walk.numbers), tuple(walk.inputs),
+        tuple(walk.scalars), tuple(roots), tuple(walk.position),
+    )  # fmt: skip
+
+
+_serial = attrgetter("serial")
+
+
+class _Walk:
+    """position: of each node met, in order."""
+
+    def __init__(self) -> None:
+        self.position: dict[Node, int] = {}
+        self.key: list[Any] = []
+        self.ints: list[int] = []
+        self.numbers: list[Any] = []
+        self.inputs: list[Node] = []
+        self.scalars: list[Node] = []
+
+    def add(self, node: Node) -> None:
+        position = self.position
+        for source in node.src:
+            if source not in position:
+                self.add_leaf(source)
+        seen = node.meta.seen or _see(node.meta)  # type: ignore[union-attr]
+        key = self.key
+        key.append(seen[0])
+        key += [position[source] for source in node.src]
+        self.ints += seen[1]
+        position[node] = len(position)
+
+    def add_leaf(self, node: Node) -> None:
+        self.position[node] = len(self.position)
+        dtype = node.dtype
+        if node.leaf == "buffer":
+            self.inputs.append(node)
+            found = _INPUTS.get((dtype, node.shape)) or _see_input(dtype, node.shape)
+            self.key.append(found[0])
+            self.ints += found[1]
+        elif node.leaf == "scalar":
+            self.scalars.append(node)
+            self.numbers.append(node.attrs[0])
+            self.key.append(_NUMBERS.get(dtype) or _see_number(dtype, 0, dtype.name))
+        else:
+            number = (1, dtype.name, repr(node.attrs[0]))
+            self.key.append(_NUMBERS.get(node) or _see_number(node, *number))
+
+
+def _see(meta: Meta) -> tuple[Pattern, tuple[int, ...]]:
+    """Kept with the meta: its pattern, and its sizes and offsets."""
+    ints: list[int] = []
+    kinds = attr_kinds(meta.op)
+    attrs = tuple([_attr(k, v, ints) for k, v in zip(kinds, meta.attrs, strict=False)])
+    shape = _sizes(meta.shape, ints)
+    meta.seen = (_pattern(meta.op.name, attrs, shape, meta.dtype.name), tuple(ints))
+    return meta.seen
+
+
+def _see_input(dtype: DType, shape: tuple) -> tuple[Pattern, tuple[int, ...]]:
+    ints: list[int] = []
+    pattern = _pattern(dtype.name, _sizes(shape, ints))
+    if len(_INPUTS) > MOST_INPUTS:
+        _INPUTS.clear()
+    found = _INPUTS[dtype, shape] = (pattern, tuple(ints))
+    return found
+
+
+def _see_number(kept_as: Any, *parts: Any) -> Pattern:
+    found = _NUMBERS[kept_as] = _pattern(*parts)
+    return found
 
 
 def _sizes(shape: tuple, ints: list[int]) -> tuple:

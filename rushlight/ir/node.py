@@ -19,13 +19,11 @@ from __future__ import annotations
 import itertools
 import math
 import struct
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rushlight.base.dtypes import DType
-from rushlight.base.fork import hold_over_fork
 from rushlight.ir.symint import Expr, product
 
 if TYPE_CHECKING:
@@ -42,7 +40,7 @@ class Node:
     """
 
     __slots__ = (
-        "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "pairs",
+        "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "pairs", "meta",
         "__weakref__",
     )  # fmt: skip
 
@@ -55,6 +53,8 @@ class Node:
     buffer: Any
     # Order of creation: the same program makes its nodes in the same order every time.
     serial: int
+    # What it is besides its sources; None: a leaf.
+    meta: Meta | None
     # A value of pairs (query, key) that only exists inside an attention, see ops/pairs.py.
     pairs: bool
 
@@ -81,12 +81,12 @@ class Node:
 
     def become_leaf(self, buffer: Any) -> None:
         """The value is in memory now: forget how it was computed."""
-        with _LOCK:
-            weak = _INTERNED.get(self.key)
-            if weak is not None and weak() is self:
-                del _INTERNED[self.key]
-            self.op, self.src, self.attrs, self.leaf = None, (), (), "buffer"
-            self.buffer, self.pairs = buffer, False
+        key = self.key
+        weak = _INTERNED.get(key)
+        if weak is not None and weak() is self:
+            _INTERNED.pop(key, None)
+        self.src, self.attrs, self.leaf, self.buffer = (), (), "buffer", buffer
+        self.op, self.key, self.meta, self.pairs = None, (), None, False
 
     if TYPE_CHECKING:
         # Installed by `rushlight.ops.operators`: this module names no op.
@@ -104,14 +104,52 @@ class Node:
         def __neg__(self) -> Node: ...
 
 
-_LOCK = hold_over_fork(threading.RLock())
-_SERIAL = itertools.count()
-# Key -> weak reference. A dead entry is a miss; they are swept when the table has doubled. (A
-# WeakValueDictionary does the same at four times the cost per node.)
-_INTERNED: dict[tuple, weakref.ref[Node]] = {}
-_SWEEP_AT = 1 << 14
+class Meta:
+    """All of a node but its sources; one object for equal ones. `seen`: what the engine keeps of
+    it (engine/signature.py)."""
+
+    __slots__ = ("op", "attrs", "shape", "dtype", "makes_pairs", "keeps_pairs", "seen")
+
+    def __init__(self, op: OpDef, attrs: tuple, shape: tuple, dtype: DType) -> None:
+        self.op, self.attrs, self.shape, self.dtype = op, attrs, shape, dtype
+        self.makes_pairs = op.kind == "pairs"
+        self.keeps_pairs = op.kind in _OF_EACH_PAIR and not op.sums_pairs
+        self.seen: Any = None
+
+
+class NoValue:
+    """The memory of a leaf that has none: a tensor of the device "meta".
+
+    Whatever is made of such a leaf is such a leaf: it has a shape and a dtype, and no value.
+    `used`: whether there ever was one.
+    """
+
+    foreign = False
+    used = False
+
+    def view(self, dtype: DType, shape: tuple) -> Any:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+NO_VALUE = NoValue()
+
+
+def no_value_node(shape: tuple[int | Expr, ...], dtype: DType) -> Node:
+    """A leaf with a shape and a dtype only."""
+    NO_VALUE.used = True
+    return buffer_node(NO_VALUE, shape, dtype)
+
+
 # What is made of pair values by these kinds is one again.
 _OF_EACH_PAIR = frozenset(("elementwise", "composite", "movement", "gather"))
+_SERIAL = itertools.count()
+_METAS: dict[tuple, Meta] = {}
+MOST_METAS = 1 << 16
+# (meta, ids of the sources) -> weak reference. A dead entry is a miss; they are swept when the
+# table has doubled. (A WeakValueDictionary does the same at four times the cost per node.) Threads
+# that make one node at the same time may get two: they only miss that these are equal.
+_INTERNED: dict[tuple, weakref.ref[Node]] = {}
+_SWEEP_AT = 1 << 14
 
 
 def next_serial() -> int:
@@ -131,39 +169,59 @@ def make_node(
     `shape` and `dtype` are the caller's (the record's rules have run); they are part of the key,
     because a graph with symbolic sizes may give one op several shapes.
     """
-    key = (op.name, tuple(map(id, src)), attrs, shape, dtype)
+    return node_of(meta_of(op, attrs, shape, dtype), src)
+
+
+def meta_of(op: OpDef, attrs: tuple, shape: tuple, dtype: DType) -> Meta:
+    """The Meta of these parts."""
+    key = (op.name, attrs, shape, dtype)
+    found = _METAS.get(key)
+    if found is None or found.op is not op:
+        if len(_METAS) >= MOST_METAS:
+            _METAS.clear()
+        found = _METAS[key] = Meta(op, attrs, shape, dtype)
+    return found
+
+
+def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
+    """The node with this meaning over these sources; an existing one when there is one."""
+    if NO_VALUE.used and any(source.buffer is NO_VALUE for source in src):
+        return no_value_node(meta.shape, meta.dtype)
+    key = (meta, *map(id, src))
     weak = _INTERNED.get(key)
-    found = None if weak is None else weak()
-    if found is not None and not found.leaf:
-        return found
-    node = Node.__new__(Node)
-    node.op, node.src, node.attrs, node.shape, node.dtype = op, src, attrs, shape, dtype
-    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
-    node.pairs = op.kind == "pairs" or (True in [s.pairs for s in src] and op.kind in _OF_EACH_PAIR)
-    # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
-    with _LOCK:
-        weak = _INTERNED.get(key)
-        found = None if weak is None else weak()
+    if weak is not None:
+        found = weak()
         if found is not None and not found.leaf:
             return found
-        _INTERNED[key] = weakref.ref(node)
-        if len(_INTERNED) > _SWEEP_AT:
-            _sweep()
+    node = _new(Node)
+    node.op, node.src, node.attrs = meta.op, src, meta.attrs
+    node.shape, node.dtype, node.meta = meta.shape, meta.dtype, meta
+    # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
+    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)  # type: ignore
+    node.pairs = meta.makes_pairs or (meta.keeps_pairs and True in [s.pairs for s in src])
+    _INTERNED[key] = _ref(node)
+    if len(_INTERNED) > _SWEEP_AT:
+        _sweep()
     return node
+
+
+_new = Node.__new__
+_ref = weakref.ref
 
 
 def _sweep() -> None:
     global _SWEEP_AT
-    for key in [key for key, weak in _INTERNED.items() if weak() is None]:
-        del _INTERNED[key]
+    for key, weak in list(_INTERNED.items()):
+        if weak() is None:
+            _INTERNED.pop(key, None)
     _SWEEP_AT = max(1 << 14, 2 * len(_INTERNED))
 
 
 def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = None) -> Node:
-    node = Node.__new__(Node)
+    node = _new(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = None, (), attrs, shape, dtype
     node.leaf, node.buffer, node.key, node.serial = leaf, buffer, (), next(_SERIAL)
-    node.pairs = False
+    node.pairs, node.meta = False, None
     return node
 
 

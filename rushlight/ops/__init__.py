@@ -45,6 +45,7 @@ from rushlight.ops import (  # noqa: F401
     shape,
     softmaxes,
     special,
+    split_attention,
     statistics,
     time_loop,
     unary,

@@ -358,4 +358,5 @@ nll_loss = composite(
         ErrorSample((np.ones((2, 3)), np.zeros(3, np.int64)), {}, ValueError, "batch_size"),
         ErrorSample((np.ones((2, 3)), np.zeros(2)), {}, RuntimeError, "expected scalar type"),
     ),
+    pair='"nll_loss_out_frame"',
 )

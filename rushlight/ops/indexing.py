@@ -218,7 +218,7 @@ def scatter_reduce_decompose(
         touched = scatter_dim(
             to_dtype(x, int64) * 0, dim, index, to_dtype(src, int64) * 0 + 1, "set"
         )
-        edge = START[reduce] if x.dtype.is_floating_point else _whole_edge(x.dtype, reduce)
+        edge = START[reduce] if x.dtype.is_inexact else _whole_edge(x.dtype, reduce)
         start = where(eq(touched, 1), edge, x)
     total = scatter_dim(start, dim, index, src, KINDS[reduce])
     if reduce != "mean":
@@ -226,7 +226,7 @@ def scatter_reduce_decompose(
     ones = to_dtype(src, int64) * 0 + 1
     count = scatter_dim(to_dtype(x, int64) * 0 + int(include_self), dim, index, ones, "sum")
     count = to_dtype(where(eq(count, 0), 1, count), x.dtype)
-    return total / count if x.dtype.is_floating_point else floor_divide(total, count)
+    return total / count if x.dtype.is_inexact else floor_divide(total, count)
 
 
 def _whole_edge(dtype: Any, reduce: str) -> int:

@@ -18,6 +18,7 @@ import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,6 +78,26 @@ class Allocator:
                 block = self._make(nbytes, capacity)
             self._count(capacity)
         return block
+
+    def take_all(self, sizes: Sequence[int]) -> list[Block]:
+        """A block for each size; none is lost if one cannot be had."""
+        blocks: list[Block] = []
+        with self._lock:
+            self._drain()
+            try:
+                for nbytes in sizes:
+                    capacity = size_class(nbytes)
+                    found = self._free.get(capacity)
+                    if found:
+                        blocks.append(found.pop())
+                        self.cached -= capacity
+                    else:
+                        blocks.append(self._make(nbytes, capacity))
+                    self._count(capacity)
+            except BaseException:
+                self._returned.extend(blocks)
+                raise
+        return blocks
 
     def give(self, block: Block) -> None:
         """Return a block. Never blocks: whoever holds the lock (or comes next) files it."""

@@ -14,6 +14,7 @@ np.float32(3.0)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -82,6 +83,15 @@ def allocate(nbytes: int) -> Buffer:
     """New memory, aligned to 64 bytes (2 MiB for big ones), with arbitrary contents."""
     block = allocator.DEFAULT.take(nbytes)
     return _Block(block.address, nbytes, block, False)
+
+
+def allocate_all(sizes: Sequence[int]) -> list[Buffer]:
+    """New memory for each of these numbers of bytes; see `allocate`."""
+    blocks = allocator.DEFAULT.take_all(sizes)
+    return [
+        _Block(block.address, nbytes, block, False)
+        for block, nbytes in zip(blocks, sizes, strict=True)
+    ]
 
 
 def from_address(address: int, nbytes: int, owner: Any, readonly: bool = False) -> Buffer:

@@ -14,7 +14,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import RecordFn, Saved, weak
+from rushlight.autograd.node import RecordFn, Saved, form_of, weak
 from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import DType
 from rushlight.engine.bound import limit_pending
@@ -287,11 +287,14 @@ def _track(
     ]
     if not any(edges):
         return
-    targets = [
-        (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
-        for arg, like in zip(operands, likes, strict=False)
-    ]
-    fn = RecordFn(plan.record, attrs, likes, edges, targets, likes_of(out), label or plan.label)
+    targets = tuple(
+        [
+            (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
+            for arg, like in zip(operands, likes, strict=False)
+        ]
+    )
+    form = form_of(plan.record, attrs, likes, targets, likes_of(out))
+    fn = RecordFn(form, edges, label or plan.label)
     reads, reads_out = plan.reads, plan.reads_out
     if plan.record.saves is not None:
         reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import DEVICES, require_device
+from rushlight.base.devices import META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
     DType,
@@ -32,7 +32,7 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.engine.realize import flush
 from rushlight.ir.device import device_of
-from rushlight.ir.node import const_node
+from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
 from rushlight.tensors.from_data import tensor_of
@@ -73,23 +73,34 @@ def to(
             continue
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
+    place = self.device if device is None else find_device(device)
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
-    moved = self if device is None else to_place(self, device)
+    if place is not self.device:
+        return move(self, place, dtype or self._dtype)
     if dtype is None or dtype is self._dtype:
-        return clone(self) if copy and moved is self else moved
-    return cast(moved, dtype)
+        return clone(self) if copy else self
+    return cast(self, dtype)
 
 
-def to_place(tensor: Tensor, place: Any) -> Tensor:
-    """The tensor on a device: itself where it is there already."""
-    goal = require_device(place)
-    source = tensor.device
-    if goal == source:
-        return tensor
-    if device_of(tensor._value()) is not None:
-        flush((tensor._value(),))  # it is computed where it is
-    return apply(ops.to_device, (tensor, source.type, goal.type), label="ToCopyBackward0")
+def to_place(tensor: Tensor, place: Device) -> Tensor:
+    """The tensor on another device, with its history."""
+    node = tensor._value()
+    if device_of(node) is not None:
+        flush((node,))  # it is computed where it is
+    source = tensor.device.type
+    return apply(ops.to_device, (tensor, source, place.type), label="ToCopyBackward0")
+
+
+def move(tensor: Tensor, place: Device, dtype: DType) -> Tensor:
+    """To another device; "meta" keeps the shape alone, and the way back is an error."""
+    if place is not META and tensor.is_meta:
+        look(tensor)  # raises
+    if place is not META:
+        return cast(to_place(tensor, place), dtype)
+    empty = new_tensor(no_value_node(tensor._shape, dtype))
+    always = new_tensor(const_node(True, bool_))
+    return apply(ops.where, (always, empty, cast(tensor, dtype)), label="ToCopyBackward0")
 
 
 def _caster(dtype: DType) -> Any:
@@ -124,11 +135,11 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    return to_place(self, "cpu") if DEVICES.used else self
+    return to(self, "cpu")
 
 
 def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    return to_place(self, "cuda")
+    return to(self, "cuda")
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:

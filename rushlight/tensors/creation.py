@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import CPU, DEVICES, require_device
+from rushlight.base.devices import CPU, META, find_device
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
-from rushlight.ir.node import Node, const_node, scalar_node
+from rushlight.ir.node import Node, const_node, no_value_node, scalar_node
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
@@ -31,13 +31,15 @@ def made(
     if unknown:
         caller = sys._getframe(1).f_code.co_name
         raise TypeError(f"{caller}() got an unexpected keyword argument '{next(iter(unknown))}'")
-    place = require_device(device)
+    place = find_device(device)
+    if place is META:
+        node = no_value_node(node.shape, node.dtype)
+    elif place is not CPU:
+        node = ops.to_device.node(node, "cpu", place.type)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
     if pin_memory:
         raise RuntimeError("Cannot access accelerator device when none is available.")
-    if place is not CPU:
-        node = ops.to_device.node(node, "cpu", place.type)
     if ORIGIN.on:
         note(node)
     result = new_tensor(node)
@@ -121,21 +123,23 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
     return zeros(size, **options)
 
 
-def made_like(input: Tensor, node: Node, **options: Any) -> Tensor:
-    """On the device of another tensor, unless one is given."""
-    if DEVICES.used and options.get("device") is None:
-        options["device"] = input.device
-    return made(node, **options)
+def beside(like: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a creation function, on the device of `like` where they name none."""
+    if options.get("device") is None:
+        options["device"] = like.device
+    return options
 
 
 def zeros_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    node = filled(input._shape, const_node(0, dtype or input._dtype))
-    return made_like(input, node, **options)
+    return made(
+        filled(input._shape, const_node(0, dtype or input._dtype)), **beside(input, options)
+    )
 
 
 def ones_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    node = filled(input._shape, const_node(1, dtype or input._dtype))
-    return made_like(input, node, **options)
+    return made(
+        filled(input._shape, const_node(1, dtype or input._dtype)), **beside(input, options)
+    )
 
 
 empty_like = zeros_like
@@ -144,16 +148,18 @@ empty_like = zeros_like
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    node = filled(input._shape, number_node(fill_value, dtype or input._dtype))
-    return made_like(input, node, **options)
+    return made(
+        filled(input._shape, number_node(fill_value, dtype or input._dtype)),
+        **beside(input, options),
+    )
 
 
 def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return zeros(*size, dtype=dtype or self._dtype, **options)
+    return zeros(*size, dtype=dtype or self._dtype, **beside(self, options))
 
 
 def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return ones(*size, dtype=dtype or self._dtype, **options)
+    return ones(*size, dtype=dtype or self._dtype, **beside(self, options))
 
 
 new_empty = new_zeros
@@ -162,7 +168,7 @@ new_empty = new_zeros
 def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    return full(size, fill_value, dtype=dtype or self._dtype, **options)
+    return full(size, fill_value, dtype=dtype or self._dtype, **beside(self, options))
 
 
 def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:

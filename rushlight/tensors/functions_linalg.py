@@ -24,10 +24,8 @@ from rushlight.tensors.type_names import cpp_name
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:
     if a._dtype is not b._dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
-        )
+        have = f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -37,9 +35,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
-    pair = (a.dim(), b.dim())
     names = {(1, 1): "Dot", (2, 2): "Mm", (2, 1): "Mv", (3, 3): "Bmm"}
-    return f"{names.get(pair, 'UnsafeView')}Backward0"
+    return f"{names.get((a.dim(), b.dim()), 'UnsafeView')}Backward0"
 
 
 def _matrix(value: Tensor, name: str, ndim: int) -> None:
@@ -215,6 +212,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype.is_complex:
+        shown = cpp_name(x1._dtype)
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")
     if x1._shape[-1] != x2._shape[-1]:
         raise RuntimeError(
             "X1 and X2 must have the same number of columns. "

@@ -138,7 +138,7 @@ def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)
-    result = total / count
+    result = reduce.cast_to(total / count, x._dtype)
     return apply(ops.sqrt, (result,)) if root else result
 
 

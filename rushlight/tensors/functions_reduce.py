@@ -34,9 +34,7 @@ AMinMax = result_class("aminmax", ("min", "max"))
 
 def _dims(dim: Any) -> Any:
     """None and () are all dims; a list becomes a tuple."""
-    if dim is None or isinstance(dim, int):
-        return dim
-    return tuple(dim) or None
+    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
 
 
 def cast_to(input: Tensor, dtype: DType | None) -> Tensor:

@@ -28,8 +28,10 @@ def _reshaped(t: Tensor, shape: tuple, strides: tuple, offset: int, label: str) 
     return make_view(t, steps, shape, strides, offset, label)
 
 
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *shape: Any, size: Any = None, dtype: DType | None = None) -> Tensor:
     """The same memory under another shape (or, with a dtype, read as other numbers)."""
+    if not shape:
+        shape = (size if dtype is None else dtype,)
     if len(shape) == 1 and isinstance(shape[0], DType):
         return _view_dtype(input, shape[0])
     wanted = infer_size(parse_size(shape), input.numel())

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import GradFn, RecordFn, RemovableHandle
+from rushlight.autograd.node import GradFn, RecordFn, RemovableHandle, form_of
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.tensors.storage import Storage
@@ -213,7 +213,7 @@ def view_history(edge: Any, tensor: Any, steps: tuple, label: str) -> tuple:
     like = (tensor._shape, tensor._dtype)
     for record, attrs, shape, dtype in steps:
         after = (shape, dtype or like[1])
-        fn = RecordFn(record, attrs, (like,), (edge,), (like,), after, label)
+        fn = RecordFn(form_of(record, attrs, (like,), (like,), after), (edge,), label)
         edge, like = (fn, 0), after
     if not steps:
         return edge

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.creation import made, number_node, wanted_size
+from rushlight.tensors.creation import beside, made, number_node, wanted_size
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
@@ -110,15 +110,15 @@ def _int_range(args: tuple, options: dict) -> tuple[int, int, Any]:
 
 
 def rand_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return rand(input._shape, dtype=dtype or input._dtype, **options)
+    return rand(input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randn_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return randn(input._shape, dtype=dtype or input._dtype, **options)
+    return randn(input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randint_like(input: Tensor, *args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return randint(*args, input._shape, dtype=dtype or input._dtype, **options)
+    return randint(*args, input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randperm(

@@ -170,16 +170,9 @@ class Sorter:
         )
 
     def _merge_piece(
-        self,
-        context: Context,
-        taken: E,
-        source: Var,
-        goal: Var,
-        first: Var,
-        pair: Var,
-        middle: Var,
-        end: Var,
-    ) -> c.Block:
+        self, context: Context, taken: E, source: Var, goal: Var, first: Var, pair: Var,
+        middle: Var, end: Var,
+    ) -> c.Block:  # fmt: skip
         left, right = context.counter("left_at"), context.counter("right_at")
         out = Var("out_at", 0, None, "axis")
         has_left = s.lt(left, context.whole(middle))

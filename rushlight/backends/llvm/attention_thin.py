@@ -24,7 +24,7 @@ from rushlight.backends.llvm.attention_steps import in_cases
 from rushlight.backends.llvm.attention_tiles import kind_of, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64, value_type
 from rushlight.backends.llvm.micro import emit_transpose
-from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
+from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic, splat
 from rushlight.backends.llvm.pack import (
     Operand,
     PackEmitter,
@@ -151,16 +151,16 @@ class ThinAttentionEmitter:
         """acc `number` of all queries with the keys of the tile, `lanes` keys at a time."""
         ctx, lanes, k = self.ctx, self.lanes, self.side.products[number].k
         _, step, place = self.queries[self.accs.index(number)]
-        queries = self._local(builder, place)
-        extent = ctx.int_expr(builder, self.grid.s.extent, {})
-        features = i64(k.extent)
+        queries, rows = self._local(builder, place), range(self.rows)
+        last = builder.sub(ctx.int_expr(builder, self.grid.s.extent, {}), i64(1))
         whole = i64(k.extent // lanes * lanes)
         index = IndexEmitter(ctx, builder, {})
         with ctx.for_range(builder, i64(0), high, lanes) as key:
-            keys = []
-            for lane in range(lanes):
-                here = index.op("add", index.op("add", tile, key), i64(lane))
-                keys.append(index.op("min", here, builder.sub(extent, i64(1))))
+            first = index.op("add", tile, key)
+            lane_of = [index.op("add", first, i64(lane)) for lane in range(lanes)]
+            keys = [index.op("min", at, last) for at in lane_of]
+            for key_at in keys:
+                self._prefetch(builder, env, self.side.inn[number], k, key_at)
 
             def block(
                 at: ir.Value, mask: ir.Value | None, sums: list[ir.Value], keys=keys
@@ -172,11 +172,9 @@ class ThinAttentionEmitter:
                     loaded.append(emitter.full(self.side.inn[number]))
                 for offset, column in enumerate(emit_transpose(builder, loaded)):
                     place = builder.add(at, i64(offset))
+                    wide = [self._query(builder, queries, step, row, place) for row in rows]
                     sums = [
-                        self._fma(
-                            builder, self._query(builder, queries, step, row, place), column, x
-                        )
-                        for row, x in enumerate(sums)
+                        self._fma(builder, q, column, x) for q, x in zip(wide, sums, strict=True)
                     ]
                 return sums
 
@@ -184,8 +182,7 @@ class ThinAttentionEmitter:
                 loop.set_next(block(loop.index, None, loop.carried))
             sums = loop.results
             if k.extent % lanes:
-                mask = lane_mask(builder, builder.sub(features, whole), lanes)
-                sums = block(whole, mask, sums)
+                sums = block(whole, lane_mask(builder, i64(k.extent % lanes), lanes), sums)
             for row, value in enumerate(sums):
                 self._store(builder, value, scores, builder.add(key, i64(row * KEY_BLOCK)))
 
@@ -320,6 +317,7 @@ class ThinAttentionEmitter:
         width: int = part.n.extent  # type: ignore[assignment]
         with self.ctx.for_loop(builder, i64(0), high, 1, start) as loop:
             key = IndexEmitter(self.ctx, builder, {}).op("add", tile, loop.index)
+            self._prefetch(builder, env, part.value, part.n, key, columns)
             values = []
             for column in columns:
                 short = width - column < self.lanes
@@ -372,6 +370,30 @@ class ThinAttentionEmitter:
     ) -> None:  # fmt: skip
         if stores:
             emit_stores(self.ctx, builder, stores, env, lanes, {self.acc: value})
+
+    def _prefetch(
+        self, builder: ir.IRBuilder, env: Env, value: E, features: Axis, key: ir.Value,
+        columns: range | None = None,
+    ) -> None:  # fmt: skip
+        """Ask for the same row of the next tile: its lines come while this tile is computed."""
+        while value.op == "cast":
+            value = value.args[0]
+        if value.op != "load" or value.args:
+            return
+        extent = self.ctx.int_expr(builder, self.grid.s.extent, {})
+        index = IndexEmitter(self.ctx, builder, {})
+        following = index.op("add", key, i64(KEY_BLOCK))
+        following = index.op("min", following, builder.sub(extent, i64(1)))
+        width: int = features.extent  # type: ignore[assignment]
+        line = 64 // value.dtype.itemsize
+        columns = columns or range(0, width)
+        for at in range(columns.start, min(columns.stop, width), line):
+            here = {**env, self.grid.s.name: following, features.name: i64(at)}
+            emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
+            buffer, offset = value.meta
+            place = emitter.pointer(buffer, offset)
+            args = [place, *(ir.Constant(ir.IntType(32), n) for n in (0, 2, 1))]
+            intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), args)
 
     # ---- memory --------------------------------------------------------------------------
 

@@ -130,9 +130,11 @@ class Reader:
             text.scope = outer
         softmax = None
         if "softmax" in one:
-            softmax = ir.Softmax(*one["softmax"], one.get("lse", ()), one.get("top", ()))
+            score, exp, log = one["softmax"]
+            softmax = ir.Softmax(score, exp, log, one.get("lse", ()), one.get("top", ()))
+        (keep,) = one.get("keep", (None,))
         return ir.AttentionGrid(
-            batch, rows, keys, tuple(found["product"]), *one.get("keep", (None,)), causal,
+            batch, rows, keys, tuple(found["product"]), keep, causal,
             one.get("runs_l"), one.get("runs_s"), softmax, tuple(found["sum"]), dtype,
         )  # fmt: skip
 

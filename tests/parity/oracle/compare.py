@@ -58,7 +58,11 @@ def _far(a: np.ndarray, b: np.ndarray, dtype: str, size: bool, slack: float, fac
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         off = np.where(same, 0, np.abs(a - b))
         good = same | (off <= allowed)
-    return "" if good.all() else f"off by {np.nanmax(np.where(good, 0, off), initial=0.0):.3g}"
+    if good.all():
+        return ""
+    if np.isnan(off[~good]).any():
+        return "NaN on one side"
+    return f"off by {off[~good].max():.3g}"
 
 
 def _near_numbers(a: Any, b: Any) -> bool:
