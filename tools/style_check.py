@@ -34,8 +34,6 @@ MOST_FUNCTION_LINES = 40
 
 # File and reason.
 LONG_FILES: dict[str, str] = {
-    "rushlight/attention/block_mask.py": "PyTorch's class with all its methods and attributes",
-    "rushlight/backends/llvm/attention_thin.py": "one schedule whose emitters share their state",
     "rushlight/ir/symint.py": "building, dividing and bounding an expression call one another",
     "rushlight/nn/modules/activation.py": "one small class per layer of PyTorch, mostly docstrings",
     "rushlight/nn/modules/loss.py": "one small class per loss of PyTorch, mostly docstrings",

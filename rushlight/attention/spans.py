@@ -9,12 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.attention.runs import Runs, joined, runs_of
+from rushlight.attention.runs import Rects, Runs, joined, regridded, runs_of
 from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 
 CELL = PAIR_GROUP
 GROUPS, HALVES = PAIR_ROWS // CELL, PAIR_TILE // CELL
 assert HALVES == 2, "a tile is two cells wide"
+
+
+def cells_of_blocks(
+    runs: Runs, size: tuple[int, int], lengths: tuple[int, int], turned: bool = False
+) -> Runs:
+    """Blocks as cells; columns become rows when `turned`."""
+    if turned:
+        runs, size, lengths = runs.transposed(), size[::-1], lengths[::-1]
+    return regridded(runs, size, lengths, (CELL, CELL))
+
+
+def cells_of_rects(
+    rects: Rects, lead: tuple[int, ...], lengths: tuple[int, int], turned: bool = False
+) -> Runs:
+    """Rectangles of cells as runs, for all leading indices."""
+    rows, columns = (-(-n // CELL) for n in (lengths[::-1] if turned else lengths))
+    return (rects.transposed() if turned else rects).runs((*lead, rows, columns))
 
 
 def spans_of(cells: Runs) -> tuple[np.ndarray, np.ndarray]:

@@ -172,17 +172,9 @@ class _Plain:
         self.node = node
 
 
-_TYPE_NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}  # fmt: skip
-
-
 def type_name(value: Any) -> str:
     """torch.FloatTensor and so on."""
-    return f"torch.{_TYPE_NAMES.get(value.dtype.name, value.dtype.name)}Tensor"
+    return f"torch.{value.dtype.scalar_name}Tensor"
 
 
 class Form:

@@ -5,6 +5,7 @@
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
+    rushlight mask NAME [--png]
     rushlight run script.py [options of the script]
 
 To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
@@ -14,9 +15,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import compare, conformance, demo, doctor, explain, run
+from . import compare, conformance, demo, doctor, explain, mask, run
 
-COMMANDS = (compare, conformance, demo, doctor, explain, run)
+COMMANDS = (compare, conformance, demo, doctor, explain, mask, run)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -167,7 +167,7 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        for source in _behind_pairs(node) if node.pairs else (node,):
+        for source in _behind_pairs(node):
             if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
                 roots[source] = None
     for node in saved:
@@ -185,6 +185,8 @@ _address = attrgetter("address")
 
 def _behind_pairs(node: Node) -> list[Node]:
     """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    if not node.pairs:
+        return [node]
     return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 

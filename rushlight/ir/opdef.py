@@ -34,7 +34,7 @@ PRIMITIVE_KINDS = (
     "scatter",  # scatter_nd
     "dot",  # dot
     "pairs",  # pair_dot pair_index pair_mask
-    "attention",  # flash_attention flash_lse flash_top pair_sum
+    "attention",  # flash_attention flash_lse flash_top pair_sum pair_bins
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits

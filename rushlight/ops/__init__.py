@@ -33,6 +33,7 @@ from rushlight.ops import (  # noqa: F401
     movement,
     norms,
     operators,
+    pair_bins,
     pairs,
     pointwise,
     pool,

@@ -256,7 +256,7 @@ def logspace(
     **options: Any,
 ) -> Tensor:  # fmt: skip
     line = linspace(start, end, steps, dtype=dtype)
-    if line._dtype.kind == "float":
+    if line._dtype.is_inexact:
         return made(ops.pow_.node(number_node(base, line._dtype), line._value()), **options)
     # Whole numbers: whole ends, powers in float64, cut at last.
     places = linspace(int(start), int(end), steps, dtype=float64)

@@ -16,7 +16,6 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -74,7 +73,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     if input._dtype is not tensor._dtype:
         raise RuntimeError(
             "dot : expected both vectors to have same dtype, but found "
-            f"{NAMES[input._dtype.name]} and {NAMES[tensor._dtype.name]}"
+            f"{input._dtype.scalar_name} and {tensor._dtype.scalar_name}"
         )
     if input._shape != tensor._shape:
         raise RuntimeError(
@@ -102,7 +101,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _factor(value: Any, base: Tensor) -> Any:
     """alpha and beta are numbers of the tensor's dtype."""
-    if base._dtype.kind == "float" or isinstance(value, Tensor):
+    if base._dtype.is_inexact or isinstance(value, Tensor):
         return value
     return bool(value) if base._dtype.kind == "bool" else int(value)
 

@@ -43,7 +43,6 @@ from rushlight.tensors.functions_view import (
     squeeze,
     unsqueeze,
 )
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.interop import look
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -53,7 +52,7 @@ def _need_float(name: str, x: Tensor) -> None:
     if not x._dtype.is_inexact:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. "
-            f"Got {NAMES[x._dtype.name]}"
+            f"Got {x._dtype.scalar_name}"
         )
 
 

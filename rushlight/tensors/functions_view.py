@@ -12,7 +12,6 @@ from rushlight import ops
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
@@ -54,7 +53,7 @@ def _view_dtype(t: Tensor, dtype: DType) -> Tensor:
 
 def _view_size(t: Tensor, dtype: DType, have: int, want: int) -> Tensor:
     """Numbers of another size: the last dimension, one after the other in memory, changes."""
-    how = f"to view {NAMES[t._dtype.name]} as {NAMES[dtype.name]} (different element sizes)"
+    how = f"to view {t._dtype.scalar_name} as {dtype.scalar_name} (different element sizes)"
     if not t.dim():
         raise RuntimeError(f"self.dim() cannot be 0 {how}")
     strides, shape, offset = t.stride(), t._shape, t.storage_offset()

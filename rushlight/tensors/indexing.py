@@ -202,7 +202,7 @@ def index_tensor(value: Any) -> Tensor:
         if isinstance(value, Sequence) and len(value) == 0:
             return tensor_of([], int64)
         value = tensor_of(value)
-    if value._dtype.kind == "float":
+    if value._dtype.is_inexact:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return value
 
@@ -282,7 +282,7 @@ def _add_item(plan: _Plan, item: Any) -> None:
     elif item._dtype in (bool_, uint8):
         _add_mask(plan, item)
     else:
-        if item._dtype.kind == "float":
+        if item._dtype.is_inexact:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         plan.indices.append((len(plan.shape), item))
         plan.whole()

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
+from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
@@ -38,29 +39,37 @@ def lower_attention(
             context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
             kernels.append(_Attention(grid, side, own, context).kernel())
             scratch += context.scratch
+    if grid.bins:
+        context = Context(machine, f"{name}_ls", min(THREADS, machine.threads))
+        kernels.append(_Bins(grid, context).kernel())
+        scratch += context.scratch
     return kernels, scratch
 
 
 class _Attention:
     """One side: "l", the queries own; "s", the keys do."""
 
+    rows = ROWS
+
     def __init__(
-        self, grid: ir.AttentionGrid, side: str, sums: list[ir.PairSum], context: Context
-    ) -> None:
-        self.grid, self.side, self.sums, self.context = grid, side, sums, context
+        self, grid: ir.AttentionGrid, side: str, sums: Sequence[ir.PairSum | ir.PairBins],
+        context: Context,
+    ) -> None:  # fmt: skip
+        self.grid, self.side, self.context = grid, side, context
+        self.sums = [x for x in sums if isinstance(x, ir.PairSum)]
         self.dtype, self.softmax = grid.acc_dtype, grid.softmax
         self.owner, self.inner = (grid.l, grid.s) if side == "l" else (grid.s, grid.l)
         self.runs = grid.runs_l if side == "l" else grid.runs_s
         self.weights = [] if self.softmax else list(dict.fromkeys(x.weight for x in sums))
         tiles = max(1, len(self.weights))
-        self.x = [context.array("x", self.dtype, ROWS * ir.KEY_BLOCK) for _ in range(tiles)]
+        self.x = [context.array("x", self.dtype, self.rows * ir.KEY_BLOCK) for _ in range(tiles)]
         self.top, self.total, self.shrink, self.ref = (
-            context.array(name, self.dtype, ROWS) for name in ("top", "total", "shrink", "ref")
+            context.array(name, self.dtype, self.rows) for name in ("top", "total", "shrink", "ref")
         )
-        self.totals = [context.array("sums", self.dtype, ROWS * _width(x)) for x in sums]
-        self.blocks = ir.Axis("owner_block", ceildiv(self.owner.extent, ROWS))
-        self.start: Index = self.blocks.var * ROWS
-        self.row = ir.Axis("owner_row", minimum(ROWS, self.owner.extent - self.start))
+        self.totals = [context.array("sums", self.dtype, self.rows * _width(x)) for x in self.sums]
+        self.blocks = ir.Axis("owner_block", ceildiv(self.owner.extent, self.rows))
+        self.start: Index = self.blocks.var * self.rows
+        self.row = ir.Axis("owner_row", minimum(self.rows, self.owner.extent - self.start))
         self.tile, self.count = (
             Var("tile_start", 0, None, "axis"),
             Var("tile_count", 0, None, "axis"),
@@ -88,7 +97,7 @@ class _Attention:
         """The loop over tiles, of the runs if there are any."""
         low, high, runs = 0, self.inner.extent, self.runs
         if self.grid.causal and self.side == "l":
-            high = minimum(high, self.start + ROWS)
+            high = minimum(high, self.start + self.rows)
         elif self.grid.causal:
             low = (self.start // ir.KEY_BLOCK) * ir.KEY_BLOCK
         if runs is None:
@@ -238,12 +247,15 @@ class _Attention:
             block += self._stored(item.stores, (self.row, n), value)
         return block
 
-    def _stored(self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E) -> c.Block:
+    def _stored(
+        self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E, of_row: bool = True
+    ) -> c.Block:
         if not stores:
             return ()
         found = s.param("final_value", self.dtype)
         puts = tuple(self.context.put_of(store, found) for store in stores)
-        body = (*self._bind_row(), c.Let((("final_value", value),)), c.Puts(puts))
+        row = self._bind_row() if of_row else ()
+        body = (*row, c.Let((("final_value", value),)), c.Puts(puts))
         return self.context.spread(axes, lambda: body)
 
     # small parts --------------------------------------------------------------------------------
@@ -266,6 +278,52 @@ class _Attention:
     def _exp(self, value: E) -> E:
         assert self.softmax is not None
         return self.context.expr(self.softmax.exp, value)
+
+
+class _Bins(_Attention):
+    """Sums into bins: an instance is all queries of a batch element, block after block. A thread
+    has the bins of every so many and looks at all pairs of a tile for them, in their order."""
+
+    rows = ir.KEY_BLOCK
+
+    def __init__(self, grid: ir.AttentionGrid, context: Context) -> None:
+        super().__init__(grid, "l", grid.bins, context)
+        self.bins = [context.array("bins", self.dtype, item.n.extent) for item in grid.bins]
+
+    def kernel(self) -> c.Kernel:
+        context, instance = self.context, Var("instance_id", 0, None, "axis")
+        items = list(zip(self.grid.bins, self.bins, strict=True))
+        count = minimum(ir.KEY_BLOCK, self.inner.extent - self.tile)
+        turn: c.Block = (c.Bind(self.count, count), *self._scores(), *context.barrier())
+        body: c.Block = bound(self.grid.batch, instance)
+        for item, place in items:
+            turn += self._add(item, place)
+            clear = _put(place, item.n.var, self._zero())
+            body += context.spread((item.n,), lambda clear=clear: (clear,))
+        body += context.barrier()
+        turn += context.barrier()
+        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self._tiles(turn)),)
+        for item, place in items:
+            body += self._stored(item.stores, (item.n,), _get(place, item.n.var), of_row=False)
+        return context.kernel(body, product(x.extent for x in self.grid.batch), instance)
+
+    def _add(self, item: ir.PairBins, place: Place) -> c.Block:
+        threads, bin_ = self.context.threads, s.param("pair_bin", int64)
+        weight = _get(self.x[self.weights.index(item.weight)], self._cell())
+        at = s.as_index(bin_)
+        mine = s.ge(bin_, s.const(0, int64)) & s.lt(bin_, s.index(item.n.extent))
+        thread = ir.Axis("bin_thread", threads)
+        if threads > 1:
+            own = s.irem(bin_, s.const(threads, int64))
+            mine = mine & s.eq(own, s.index(thread.var))
+        add = c.If(mine, (_put(place, at, _get(place, at) + weight),))
+        look = (
+            *self._bind_other(), c.Let((("pair_bin", self.context.expr(item.bin)),)), add,
+        )  # fmt: skip
+        some = c.If(s.ne(weight, self._zero()), look)
+        keys = c.For(self.other.var, 0, self.count, 1, (some,))
+        queries = c.For(self.row.var, 0, self.row.extent, 1, (*self._bind_row(), keys))
+        return self.context.spread((thread,), lambda: (queries,), independent=False)
 
 
 def _features(item: ir.PairSum) -> ir.Axis:

@@ -12,7 +12,8 @@ lanes of vectors, so what happens between the products never crosses lanes:
             sums [n][columns] += other^T @ weights         micro kernel
     turn the sums to [owner][n], the stores: attention_results.py
 
-A gradient in one pass (attention_cross.py) has sums for the inner rows, too. A softmax of few
+A gradient in one pass (attention_cross.py) has sums for the inner rows, too. Sums into bins
+(attention_bins.py) have a kernel of their own. A softmax of few
 queries has a way of its own (attention_thin.py).
 
 Always true: [attention] of tile/ir says what is computed; the size of the block, the panels, the
@@ -36,6 +37,7 @@ from rushlight.backends.llvm.schedule import (
     ThinAttention,
     choose_attention_schedule,
     dot_grain,
+    for_bins,
 )
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.base.dtypes import float32, float64
@@ -66,13 +68,15 @@ def lower_attention_grid(
             continue
         if chosen.is_one_pass and name == "l":
             continue
+        if name == "ls":  # in the order of the bins' sums
+            chosen = for_bins(chosen)
         ctx, side = context(f"_{name}"), side_of(grid, name, chosen.is_one_pass)
         emitter = AttentionEmitter(ctx, grid, side, chosen)
         emitter.emit()
         features = sum((p.k.extent for p in grid.products), start=0)
         sums = (*side.sums, *side.cross)
         features = features + sum((x.n.extent for x in sums if x.n is not None), start=0)
-        owners = side.owner.extent if chosen.is_one_pass else chosen.owners
+        owners = side.owner.extent if side.is_whole else chosen.owners
         pairs = owners * side.inner.extent
         work = maximum(pairs * (features + 16) // chosen.lanes, 1)
         count, local = product(emitter.extents), emitter.layout.total

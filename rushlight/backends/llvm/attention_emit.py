@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.attention_bins import BinSums
 from rushlight.backends.llvm.attention_cross import CrossSums
 from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
 from rushlight.backends.llvm.attention_results import ResultEmitter
@@ -42,7 +43,7 @@ class AttentionEmitter:
     ) -> None:
         self.ctx, self.grid, self.side, self.schedule = ctx, grid, side, s
         dtype, softmax = grid.acc_dtype, grid.softmax
-        sums = (*side.sums, *side.cross)
+        sums = (*side.sums, *side.cross, *side.bins)
         roots = [x.weight for x in sums] if softmax is None else [softmax.score]
         self.accs = accs_of(roots)
         self.layout = Layout(dtype.itemsize)
@@ -50,16 +51,18 @@ class AttentionEmitter:
         self.pairs = PairEmitter(ctx, grid, side, s, roots, self.layout)
         self.softmax = self.weights = None
         if softmax is None:
-            self.weights = WeightStep(self.vectors, side.sums, side.cross, self.pairs)
+            stored = (*side.cross, *side.bins)
+            self.weights = WeightStep(self.vectors, side.sums, stored, self.pairs)
         else:
             self.softmax = SoftmaxStep(self.vectors, softmax, self.pairs)
         self.inner = inner_of(side, self.accs, s, dtype)
         self._place_operands()
         self._place_state()
         self.cross = CrossSums(self.vectors, side, side.cross, self.layout)
+        self.bins = BinSums(self.vectors, side, self.layout)
         self.extents = [a.extent for a in grid.batch]
         self.blocks = ceildiv(side.owner.extent, s.owners)
-        if not side.cross:
+        if not side.is_whole:
             self.extents.append(self.blocks)
         self.results = ResultEmitter(self.vectors, side.owner)
 
@@ -115,15 +118,17 @@ class AttentionEmitter:
             builder = ctx.builder
             batch = coordinates[: len(self.grid.batch)]
             env = {axis.name: at for axis, at in zip(self.grid.batch, batch, strict=True)}
-            if not self.side.cross:
+            if not self.side.is_whole:
                 self._owners(builder, env, builder.mul(coordinates[-1], i64(s.owners)))
                 return
-            # One block of owners after another: the sums of the inner rows go on.
+            # One block of owners after another: the sums go on.
             self.cross.begin(builder)
+            self.bins.begin(builder)
             length = ctx.int_expr(builder, self.side.owner.extent, {})
             with ctx.for_range(builder, i64(0), length, s.owners) as first:
                 self._owners(builder, env, first)
             self.cross.finish(builder, env, self.results)
+            self.bins.finish(builder, env, self.results)
 
     def _owners(self, builder: ir.IRBuilder, env: Env, first: ir.Value) -> None:
         """A block of owners from begin to end."""
@@ -236,6 +241,7 @@ class AttentionEmitter:
                 builder.call(micro, [a, b, columns, count, target, I1(0)])
         crossing = [tiles[stored.index(x.weight)] for x in self.side.cross]
         self.cross.add(builder, place, panel, crossing)
+        self.bins.add(builder, place, dict(zip(stored, tiles, strict=False)))
 
     def _multiply(
         self, builder: ir.IRBuilder, number: int, place: Place, owners: ir.Value, tile: ir.Value

@@ -131,7 +131,7 @@ def wide_attention_schedule(
 ) -> AttentionSchedule:
     """Owners in lanes."""
     lanes = lanes_of(grid.acc_dtype, target)
-    axis, runs = (grid.l, grid.runs_l) if side == "l" else (grid.s, grid.runs_s)
+    axis, runs = (grid.s, grid.runs_s) if side == "s" else (grid.l, grid.runs_l)
     vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
     if runs is not None:  # a panel lies in one group
         vectors = max(1, min(vectors, runs.group // lanes))
@@ -144,6 +144,12 @@ def wide_attention_schedule(
             owners //= 2
     found = AttentionSchedule(owners, vectors, lanes, 1, one_pass)
     return replace(found, inner_rows=panel_rows(KEY_BLOCK, found, target))
+
+
+def for_bins(s: AttentionSchedule) -> AttentionSchedule:
+    """A schedule of queries that keeps the order of PairBins: blocks of KEY_BLOCK queries."""
+    vectors = s.vectors if KEY_BLOCK % s.columns == 0 else 1
+    return replace(s, owners=KEY_BLOCK, vectors=vectors, is_one_pass=False)
 
 
 def _suits_one_pass(grid: AttentionGrid, threads: int) -> bool:

@@ -14,6 +14,7 @@ from rushlight.compiler.tile.coords import broadcast_coords
 from rushlight.compiler.tile.ir import (
     AttentionGrid,
     Axis,
+    PairBins,
     PairSum,
     Product,
     Runs,
@@ -65,10 +66,16 @@ class _Building:
             for head, weight in zip(self.heads, weights, strict=True)
             if head.name in ("flash_attention", "pair_sum")
         )
+        bins = tuple(
+            PairBins(weight, self._bin(head.src[1]), self._last_axis(head), self._stores(head))
+            for head, weight in zip(self.heads, weights, strict=True)
+            if head.name == "pair_bins"
+        )
         mask = self.space.mask
         return AttentionGrid(
             self.batch, self.l, self.s, tuple(map(self._product, self.products)), self.keep,
             mask.is_causal, self._runs(mask, 0), self._runs(mask, 1), softmax, sums, self.dtype,
+            bins,
         )  # fmt: skip
 
     def _of_pairs(self, value: Node) -> E:
@@ -128,11 +135,16 @@ class _Building:
         over = "s" if head.name == "flash_attention" else head.attr("over")
         if head.name == "pair_sum" and len(head.src) == 1:
             return PairSum(over, weight, None, None, self._stores(head))
-        other, place = head.src[1], self.group.at[head][-1]
-        name = place.name if isinstance(place, Var) else "f"
-        n = Axis(name, head.shape[-1])
+        other, n = head.src[1], self._last_axis(head)
         operand = self._operand(other, self.s if over == "s" else self.l, n)
         return PairSum(over, weight, n, operand, self._stores(head))
+
+    def _last_axis(self, head: Node) -> Axis:
+        place = self.group.at[head][-1]
+        return Axis(place.name if isinstance(place, Var) else "f", head.shape[-1])
+
+    def _bin(self, place: Node) -> E:
+        return self.pairs.value(place, self.at[len(self.at) - place.ndim :])
 
     def _stores(self, head: Node) -> tuple[Store, ...]:
         """Of a result and of what is made of its elements."""

@@ -35,10 +35,9 @@ def check_settings(mode: str, sizes: dict[str, Any], dropout: Any, proj_size: in
             f"expects num_layers greater than 1, but got dropout={dropout} and num_layers=1",
             stacklevel=4,
         )
-    if not isinstance(sizes["hidden_size"], int):
-        raise TypeError(
-            f"hidden_size should be of type int, got: {type(sizes['hidden_size']).__name__}"
-        )
+    for name in ("input_size", "hidden_size"):
+        if not isinstance(sizes[name], int):
+            raise TypeError(f"{name} should be of type int, got: {type(sizes[name]).__name__}")
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"{name} must be greater than zero")

@@ -23,6 +23,12 @@ import table  # noqa: E402
 from cases import Decoder, gradients, play, shares_memory, told  # noqa: E402
 from compare import GRADIENT, differs  # noqa: E402
 from forms import wrong_form  # noqa: E402
+from stateful import (  # noqa: E402
+    wrong_module,
+    wrong_module_error,
+    wrong_module_gradient,
+    wrong_optimizer,
+)
 
 import rushlight  # noqa: E402
 
@@ -35,6 +41,8 @@ def check_file(path: str) -> Found:
     rushlight.set_num_threads(1)
     data = pickle.loads(Path(path).read_bytes())
     found: Found = {column: [] for column in table.COLUMNS}
+    if "kind" in data:
+        return check_stateful(data, found)
     for case in data["cases"]:
         found["forward"].append(_try(lambda case=case: wrong_forward(case)))
         if case["grads"]:
@@ -46,6 +54,18 @@ def check_file(path: str) -> Found:
         if case.get("shares") is not None:
             found["memory"].append(_try(lambda case=case: wrong_memory(case)))
     found["errors"] = [wrong_error(case) for case in data["errors"]]
+    return found
+
+
+def check_stateful(data: dict, found: Found) -> Found:
+    """Of modules and optimizers; a module's gradients come with its state afterwards."""
+    for case in data["cases"]:
+        if data["kind"] == "optimizer":
+            found["forward"].append(_try(lambda case=case: wrong_optimizer(case, rushlight)))
+            continue
+        found["forward"].append(_try(lambda case=case: wrong_module(case, rushlight)))
+        found["gradient"].append(_try(lambda case=case: wrong_module_gradient(case, rushlight)))
+    found["errors"] = [wrong_module_error(case, rushlight) for case in data["errors"]]
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ def _far(a: np.ndarray, b: np.ndarray, dtype: str, size: bool, slack: float, fac
 
 
 def _near_numbers(a: Any, b: Any) -> bool:
-    if not (isinstance(a, int | float) and isinstance(b, int | float)):
+    numbers = (int, float, complex)
+    if not (isinstance(a, numbers) and isinstance(b, numbers)):
         return False
-    return a != a and b != b or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)
+    return a != a and b != b or cmath.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)
