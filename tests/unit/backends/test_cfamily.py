@@ -51,10 +51,15 @@ def writes_and_reads(block: c.Block) -> list[tuple[set, set]]:
 
 
 def unguarded(block: c.Block) -> list[str]:
+    return walked(block)[0]
+
+
+def walked(block: c.Block) -> tuple[list[str], set]:
     """Shared arrays that a statement reads or writes after another wrote them, no barrier between.
 
     A loop that all threads go through together (it has barriers) is looked into, twice over, so
-    that its end meets its start. Any other statement is one thread's own business.
+    that its end meets its start. Any other statement is one thread's own business. The second
+    result: what is written at the end of the block, with no barrier after it.
     """
     found: list[str] = []
     pending: set = set()
@@ -65,11 +70,11 @@ def unguarded(block: c.Block) -> list[str]:
         touched = pending & (read | written)
         found += [a.name for a in touched if isinstance(a, c.Array) and a.space != "private"]
         if isinstance(code, c.For) and any(isinstance(x, c.Barrier) for x in c.walk(code.body)):
-            found += unguarded(code.body + code.body)
-            pending = set(code.body[-1:] and writes_and_reads(code.body[-1:])[0][0])
+            more, pending = walked(code.body + code.body)
+            found += more
         else:
             pending |= written
-    return found
+    return found, pending
 
 
 @pytest.mark.parametrize("case", template_cases(), ids=lambda case: case.name)
