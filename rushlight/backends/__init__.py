@@ -22,6 +22,7 @@ _MODULES = {
     "opencl": "rushlight.backends.opencl",
     "metal": "rushlight.backends.metal",
     "wgsl": "rushlight.backends.wgsl",
+    "triton": "rushlight.backends.triton",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

@@ -93,7 +93,7 @@ class ExprPrinter:
         assert isinstance(atom, OpAtom)
         a, b = self.index(atom.a, texts), self.index(atom.b, texts)
         if atom.op in ("floordiv", "mod") and is_nonnegative(atom.a):
-            return f"({a} {'/' if atom.op == 'floordiv' else '%'} {b})"
+            return f"({a} {self.language.divides if atom.op == 'floordiv' else '%'} {b})"
         find = index_helper if atom.op in ("floordiv", "mod") else join_helper
         return self._call(find(atom.op, self.language.index.name), bare(a), bare(b))
 

@@ -32,6 +32,7 @@ class Language:
     functions  "op.dtype" -> name of a function, as in "fma.f32"
     index      the dtype of index arithmetic
     wraps      signed integers wrap around on overflow
+    divides    the operator for whole numbers
     soft_double  there is no float64: its bits are carried as uint64, see double/
     """
 
@@ -41,6 +42,7 @@ class Language:
     index: DType = int64
     wraps = False
     soft_double = False
+    divides = "/"
     suffix: Mapping[str, str] = {"float32": "f", "int64": "L", "uint32": "u", "uint64": "UL"}
     infinity = "INFINITY"
     not_a_number = "NAN"
