@@ -75,14 +75,14 @@ FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: Tru
 # -------------------------------------------------------------------------------------- the table
 
 
-def _default_cache_dir(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return str(Path(base) / "rushlight")
+def _cache_folder(name: str) -> Callable[[Mapping[str, str]], str]:
+    """The default of a folder for what can be made, or fetched, again."""
 
+    def default(environ: Mapping[str, str]) -> str:
+        base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return str(Path(base) / name)
 
-def _default_torch_home(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return str(Path(base) / "torch")
+    return default
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Form of the debug lines: for people, or one JSON object a line."),
     Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
             "The code generator of the device 'cpu', a folder of rushlight/backends."),
-    Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _default_cache_dir,
+    Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _cache_folder("rushlight"),
             "Folder of the compiled programs; it must belong to you alone (mode 0700)."),
     Setting("cache", "RUSHLIGHT_CACHE", SWITCH, True,
             "Whether compiled programs are read from and written to the disk."),
@@ -151,7 +151,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
-    Setting("torch_home", "TORCH_HOME", FOLDER, _default_torch_home,
+    Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
             "Recorded operations that may wait before a flush is forced."),
