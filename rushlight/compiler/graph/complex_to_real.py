@@ -20,7 +20,6 @@ from rushlight.ir.node import (
     Node,
     buffer_node,
     const_node,
-    make_node,
     topological,
     with_dtype,
     with_sources,

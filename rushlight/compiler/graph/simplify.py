@@ -61,7 +61,8 @@ RULES = Rules(
          lambda node, inner, base: base, _is_same_region),
     # What was written there before is not seen any more.
     Rule("write_over_a_write", Op("slice_scatter_", _WRITE, update, name="node"),
-         lambda node, inner, base, old, update: with_sources(node, (base, update)), _is_same_region),
+         lambda node, inner, base, old, update: with_sources(node, (base, update)),
+         _is_same_region),
     Rule("cast_to_the_same_dtype", Op("cast", x, name="node"), lambda node, x: x,
          lambda node, x: node.dtype is x.dtype),
 )  # fmt: skip
