@@ -9,7 +9,6 @@ The rules, each one function below:
                     `EXCEPTIONS` names the single files that may do more
 * `inner_imports`   none inside a function, except third-party packages in a file `*_impl.py` and
                     what a module's own `__getattr__` defers
-                    nn, optim, losses and utils use `import rushlight` and themselves
 * `backend_names`   no comparison with the name of a backend outside rushlight/backends
 * `environment`     only base/config.py reads the environment
 * `numpy_compute`   no arithmetic by numpy where the compiler's own kernels must do it

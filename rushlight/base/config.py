@@ -8,7 +8,7 @@ In: environment variables, read when a setting is first asked for. Out: typed, v
     with config.override(debug=3, only="k12"):    # this thread or task only, undone at the end
         ...
 
-`python -m rushlight.base.config` prints all settings with their values and where each came from.
+`rushlight settings` prints them all with their values and where each came from.
 To add a setting, add one line to `SETTINGS` and one annotation to `Config`. The rule of values:
 an override beats the environment, the environment beats the default.
 
@@ -287,7 +287,7 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 
 def format_table(settings: Config = config) -> str:
-    """The table that `python -m rushlight.base.config` prints."""
+    """The table that `rushlight settings` prints."""
     rows = [("variable", "value", "from", "meaning")]
     for setting in SETTINGS:
         value = getattr(settings, setting.field)
@@ -299,9 +299,3 @@ def format_table(settings: Config = config) -> str:
         for row in rows
     )
 
-
-if __name__ == "__main__":
-    try:
-        print(format_table())
-    except SettingError as error:
-        raise SystemExit(str(error)) from None
