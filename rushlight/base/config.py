@@ -298,4 +298,3 @@ def format_table(settings: Config = config) -> str:
         "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]])
         for row in rows
     )
-
