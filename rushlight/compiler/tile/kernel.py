@@ -10,21 +10,11 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
 from rushlight.compiler.tile.inplace import reads_own_element
-from rushlight.compiler.tile.ir import (
-    AnyGrid,
-    Axis,
-    Buffer,
-    Grid,
-    Local,
-    Map,
-    Param,
-    Program,
-    ScatterGrid,
-    Store,
-)  # fmt: skip
+from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
@@ -211,12 +201,12 @@ def _extents(grid: AnyGrid) -> list[int | Expr]:
         elif isinstance(item, tuple):
             for part in item:
                 visit(part)
-        elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, Local)):
+        elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, ir.Local)):
             for name in item.__dataclass_fields__:
                 visit(getattr(item, name))
 
     visit(grid)
-    if isinstance(grid, ScatterGrid):
+    if isinstance(grid, ir.ScatterGrid):
         found.append(grid.rows)
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rushlight.base.dtypes import ALL_DTYPES, DType
-from rushlight.ir.node import Node, buffer_node, topological, with_sources
+from rushlight.ir.node import Node, buffer_node, make_node, topological
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.runtime.buffer import allocate
 from rushlight.testing.calls import Built, samples_of
@@ -88,7 +88,12 @@ def _moved(root: Node, held: dict[Node, Node]) -> Node:
     new = dict(held)
     for node in topological([root], stop=new.__contains__):
         if node not in new:
-            new[node] = with_sources(node, tuple(new[s] for s in node.src))
+            src = tuple(new[s] for s in node.src)
+            new[node] = (
+                node
+                if node.leaf or src == node.src
+                else make_node(node.op, src, node.attrs, node.shape, node.dtype)
+            )
     return new[root]
 
 
