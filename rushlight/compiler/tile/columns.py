@@ -24,7 +24,6 @@ from rushlight.compiler.tile.transform import (
     coefficient,
     index_exprs,
 )
-from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, minimum, product
