@@ -25,6 +25,7 @@ NAMES = (
     "softmax",
     "sdpa",
     "flex",
+    "decode",
     "fused_loss",
     "optimizers",
     "sort_scan",

@@ -6,6 +6,7 @@
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
     rushlight mask NAME [--png]
+    rushlight names [--summary]
     rushlight run script.py [options of the script]
     rushlight settings
 
@@ -16,9 +17,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import compare, conformance, demo, doctor, explain, mask, run, settings
+from . import compare, conformance, demo, doctor, explain, mask, names, run, settings
 
-COMMANDS = (compare, conformance, demo, doctor, explain, mask, run, settings)
+COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, run, settings)
 
 
 def build_parser() -> argparse.ArgumentParser:
