@@ -12,12 +12,13 @@ bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format parity oracle bench doctor clean test-programs
+.PHONY: help demo test test-all test-backends lint format parity oracle bench doctor clean \
+        test-programs
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume")
+demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume", "--attention window", "--loss fused")
 	$(bin)/rushlight demo $(ARGS)
 
 test: $(VENV)/.with-test  ## the fast tests; need no PyTorch and no compiler
@@ -28,6 +29,16 @@ test-programs: $(PROGRAMS_VENV)/.ready  ## other people's packages, without PyTo
 
 test-all: $(VENV)/.with-test  ## the fast and the slow tests
 	$(python) -m pytest tests -m "not parity" --ignore=tests/parity $(ARGS)
+
+# Metal runs emulated (g++); OpenCL on PoCL, whose compiler is several times faster without passes.
+BACKENDS ?= c opencl metal wgsl
+test-backends: export RUSHLIGHT_METAL_EMULATION = 1
+test-backends: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
+test-backends: $(VENV)/.with-test $(VENV)/.with-opencl $(VENV)/.with-wgpu  ## conformance and a GPT on every backend (BACKENDS="c opencl")
+	for name in $(BACKENDS); do \
+	    $(python) -m pytest tests/conformance/test_backend.py --backend=$$name -m "not slow" -q $(ARGS) || exit 1; \
+	done
+	$(python) -m pytest tests/models/test_gpt_on_backends.py tests/unit/backends/test_metal.py tests/unit/engine/test_devices.py -q
 
 lint: $(VENV)/.with-dev  ## format, style, import directions, types
 	$(bin)/ruff format --check .

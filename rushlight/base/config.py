@@ -147,6 +147,8 @@ SETTINGS: tuple[Setting, ...] = (
             "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
     Setting("metal_emulation", "RUSHLIGHT_METAL_EMULATION", SWITCH, False,
             "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
+    Setting("triton_interpret", "RUSHLIGHT_TRITON_INTERPRET", SWITCH, False,
+            "Run Triton kernels in Triton's interpreter (slow, for tests)."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -192,6 +194,7 @@ class Config:
     opencl_device: str
     opencl_options: str
     metal_emulation: bool
+    triton_interpret: bool
     num_threads: int
     cpu_features: str
     torch_home: str

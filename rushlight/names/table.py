@@ -26,7 +26,6 @@ NOT_PYTORCH = frozenset(
     """torch.npu torch.hpu torch.mlu torch.neuron Module.register_module_
     torch.distributed.DeviceMesh""".split()
 )
-STATES = ("there", "stand-in", "missing")
 
 
 @dataclass(frozen=True)

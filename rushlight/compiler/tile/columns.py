@@ -15,15 +15,12 @@ from rushlight.compiler.tile.ir import (
     Statement,
 )
 from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
+from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.rows import (
     COLUMNS,
     is_reduce,
 )
-from rushlight.compiler.tile.transform import (
-    Substitution,
-    coefficient,
-    index_exprs,
-)
+from rushlight.compiler.tile.transform import Substitution, index_exprs
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, minimum, product

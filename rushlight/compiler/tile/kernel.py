@@ -15,13 +15,13 @@ from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
 from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
+from rushlight.compiler.tile.merge_axes import merge_axes
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
     checked_sizes,
     grid_roots,
     index_exprs,
-    merge_axes,
     tiles_of,
 )
 from rushlight.ir import scalar as s
