@@ -225,6 +225,11 @@ def launch(
     run_at(program, pointers, values, inputs, numbers)
 
 
+def programs() -> ProgramCache:
+    """The programs that flushes find."""
+    return PROGRAMS
+
+
 def run_at(
     program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
     numbers: Sequence[object],

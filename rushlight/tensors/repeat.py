@@ -28,6 +28,7 @@ from rushlight.engine.undo import RISK
 from rushlight.ir.node import Node, buffer_node, scalar_node
 from rushlight.ir.recipe import Again, NotPlain, Recipe
 from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.direct import Direct
 from rushlight.tensors.tensor import Grad, Tensor, new_tensor
 from rushlight.tensors.tracked import ASKED, Tracked
 
@@ -98,6 +99,8 @@ class Update:
         self.predicates: list[tuple[Callable[[], Any], Any]] = []
         self.recipe = Recipe((), (), _number_again)
         self.changes: list[tuple[int, int, int]] = []  # tensor, place of its value, versions
+        self.direct: Direct | None = None
+        self.is_recorded = False  # each time: its program is not one of new values alone
 
     def _options(self, group: dict[str, Any]) -> list[Any]:
         values = list(group.values())
@@ -137,15 +140,29 @@ class Update:
     def run(self) -> None:
         """Make the update; `fits` was asked just before."""
         storages = list(map(_storage, self.tensors))
-        values = self.recipe.run(list(map(_node, storages)))
+        count = len(self.params)
+        self.tensors[count : 2 * count] = [None] * count  # gradients are not kept alive
+        if self.direct is not None and self.direct.run(storages):
+            return
+        nodes = list(map(_node, storages))
+        values = self.recipe.run(nodes.copy())
+        if self.direct is None and not self.is_recorded:
+            self._prepare(nodes, values)
         for tensor, place, versions in self.changes:
             storage = storages[tensor]
             storage.node = values[place]
             storage.version += versions
-        count = len(self.params)
-        self.tensors[count : 2 * count] = [None] * count  # gradients are not kept alive
         if values[-1].serial >= PENDING.due:
             limit_pending(values[-1])
+
+    def _prepare(self, nodes: list[Node], values: list[Node]) -> None:
+        """The next update may run without being recorded."""
+        changes = [(i, values[place], versions) for i, place, versions in self.changes]
+        in_memory = all(node.leaf == "buffer" for node in nodes)
+        if in_memory and len(set(nodes)) == len(nodes):
+            self.is_recorded = any(node.leaf for _, node, _ in changes)
+            if not self.is_recorded:
+                self.direct = Direct(nodes, changes)
 
 
 def _made(optimizer: Any, params: list[Any], group: dict[str, Any]) -> Update | None:
