@@ -5,7 +5,7 @@ Out: `native()`, the compiled functions as ctypes callables (each call gives up 
   pool_init(pool)                 make the mutex and the condition
   pool_stop(pool)                 send every worker home
   worker_main(pool, index)        what a worker thread runs; returns after pool_stop
-  run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps)
+  run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps, slice_ps)
                                   -> next region
   pause_many(n)                   n turns of the idle loop (to measure how long one is)
 
@@ -28,7 +28,7 @@ from rushlight.backends.llvm.pool_text import TEMPLATE
 # Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
 COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
 POOL_BYTES = 1024
-# WORK: launches, number of launches, units, status; CONFIG: spins, locals.
+# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads.
 OFFSETS = {
     "counter": COUNTER,
     "done": DONE,
@@ -42,6 +42,7 @@ OFFSETS = {
     "cond": COND,
     "spins": CONFIG,
     "locals": CONFIG + 8,
+    "threads": CONFIG + 16,
 }
 BIAS = 1 << 40
 
@@ -96,7 +97,7 @@ _SIGNATURES = {
     "pool_stop": (None, 1),
     "worker_main": (None, 2),
     "pause_many": (None, 2),
-    "run_plan": (ctypes.c_int64, 9),
+    "run_plan": (ctypes.c_int64, 10),
 }
 
 

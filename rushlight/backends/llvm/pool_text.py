@@ -12,7 +12,7 @@ the data are read after the claim. No thread ever waits for a worker that claime
 
 TEMPLATE = """
 %Launch = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64 }
-%Region = type { i64, i64 }
+%Region = type { i64, i64, i64 }
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -189,8 +189,9 @@ out:
   ret void
 }
 
-; All instances of every launch of a region, on this thread.
-define internal void @run_alone(ptr %launches, i64 %count, ptr %local, ptr %status) {
+; Units start..stop of a region, on this thread.
+define internal void @run_alone(ptr %launches, i64 %count, i64 %start, i64 %stop, ptr %local,
+                                ptr %status) {
 entry:
   br label %loop
 loop:
@@ -200,11 +201,23 @@ loop:
 body:
   %launch = getelementptr %Launch, ptr %launches, i64 %i
   %total.p = getelementptr %Launch, ptr %launch, i64 0, i32 4
+  %grain.p = getelementptr %Launch, ptr %launch, i64 0, i32 5
+  %first.p = getelementptr %Launch, ptr %launch, i64 0, i32 7
   %total = load i64, ptr %total.p
-  %some = icmp sgt i64 %total, 0
+  %grain = load i64, ptr %grain.p
+  %first = load i64, ptr %first.p
+  %from = sub i64 %start, %first
+  %inside = icmp sgt i64 %from, 0
+  %from.unit = select i1 %inside, i64 %from, i64 0
+  %begin = mul i64 %from.unit, %grain
+  %to = sub i64 %stop, %first
+  %to.instance = mul i64 %to, %grain
+  %over = icmp sgt i64 %to.instance, %total
+  %end = select i1 %over, i64 %total, i64 %to.instance
+  %some = icmp slt i64 %begin, %end
   br i1 %some, label %call, label %step
 call:
-  call void @call_launch(ptr %launch, i64 0, i64 %total, ptr %local, ptr %status)
+  call void @call_launch(ptr %launch, i64 %begin, i64 %end, ptr %local, ptr %status)
   br label %step
 step:
   %next = add i64 %i, 1
@@ -213,8 +226,9 @@ out:
   ret void
 }
 
-; Publish a region, take part in it, wait until all its units are done.
-define internal void @run_shared(ptr %pool, ptr %launches, i64 %count, i64 %units, ptr %status) {
+; Publish units start..stop of a region, take part in them, wait until all are done.
+define internal void @run_shared(ptr %pool, ptr %launches, i64 %count, i64 %start, i64 %stop,
+                                 ptr %status) {
 entry:
   <at counter>
   <at done>
@@ -228,9 +242,10 @@ entry:
   <at work_status>
   store ptr %launches, ptr %work_launches
   store i64 %count, ptr %work_count
-  store i64 %units, ptr %work_units
+  store i64 %stop, ptr %work_units
   store ptr %status, ptr %work_status
   store atomic i64 0, ptr %done monotonic, align 8
+  %units = sub i64 %stop, %start
   %open = add i64 %units, <BIAS>
   store atomic i64 %open, ptr %counter seq_cst, align 8
   %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
@@ -283,19 +298,29 @@ define internal i64 @now_ns(ptr %clock) {
   ret i64 %now
 }
 
-; Regions first, first + 1, ... until n, an error, or (after one region) budget_ns have passed.
-; pool null: on this thread only. A region of less work than %limit (ps) is not shared.
-; Returns the region to go on with.
+; Regions first, first + 1, ... until n, an error, or until budget_ns have passed and a region, or a
+; part of a long one, is done. A region of more work than %slice (ps) for each thread is done in
+; parts; its third word says how many units of it are done. pool null: on this thread only. A region
+; of less work than %limit (ps) is not shared. Returns the region to go on with.
 define i64 @run_plan(ptr %pool, ptr %regions, ptr %launches, i64 %first, i64 %n, ptr %status,
-                     ptr %local, i64 %budget, i64 %limit) {
+                     ptr %local, i64 %budget, i64 %limit, i64 %slice) {
 entry:
   %clock = alloca [2 x i64], align 8
   %alone = icmp eq ptr %pool, null
   %start = call i64 @now_ns(ptr %clock)
   %deadline = add i64 %start, %budget
+  br i1 %alone, label %one.thread, label %many.threads
+many.threads:
+  <at threads>
+  %pool.threads = load i64, ptr %threads
+  br label %one.thread
+one.thread:
+  %hands = phi i64 [ 1, %entry ], [ %pool.threads, %many.threads ]
+  %part.cost = mul i64 %slice, %hands
+  %part.least = shl i64 %hands, 1
   br label %loop
 loop:
-  %r = phi i64 [ %first, %entry ], [ %r.next, %in.time ]
+  %r = phi i64 [ %first, %one.thread ], [ %r.next, %region.done ]
   %go = icmp slt i64 %r, %n
   br i1 %go, label %body, label %out
 body:
@@ -303,8 +328,10 @@ body:
   %at = load i64, ptr %region
   %count.p = getelementptr %Region, ptr %region, i64 0, i32 1
   %count = load i64, ptr %count.p
+  %ready.p = getelementptr %Region, ptr %region, i64 0, i32 2
+  %ready = load i64, ptr %ready.p
   %mine = getelementptr %Launch, ptr %launches, i64 %at
-  br i1 %alone, label %serial, label %measure
+  br label %measure
 measure:
   %i = phi i64 [ 0, %body ], [ %i.next, %measure.step ]
   %units = phi i64 [ 0, %body ], [ %units.next, %measure.step ]
@@ -334,28 +361,61 @@ measure.step:
 decide:
   %worth = icmp sge i64 %cost, %limit
   %many = icmp sgt i64 %units, 1
-  %share = and i1 %worth, %many
+  %worth.many = and i1 %worth, %many
+  %hired = xor i1 %alone, true
+  %share = and i1 %worth.many, %hired
+  ; In one part, unless the work is long: then so many units that they are not.
+  %long = icmp sgt i64 %cost, %part.cost
+  br i1 %long, label %cut, label %parts
+cut:
+  %unit.cost = udiv i64 %cost, %units
+  %unit.some = icmp ugt i64 %unit.cost, 0
+  %unit.positive = select i1 %unit.some, i64 %unit.cost, i64 1
+  %fitting = udiv i64 %part.cost, %unit.positive
+  %enough = icmp sgt i64 %fitting, %part.least
+  %part.units = select i1 %enough, i64 %fitting, i64 %part.least
+  br label %parts
+parts:
+  %step = phi i64 [ %units, %decide ], [ %part.units, %cut ]
+  br label %part
+part:
+  %from = phi i64 [ %ready, %parts ], [ %to, %in.time ]
+  %rest = sub i64 %units, %from
+  %is.last = icmp sle i64 %rest, %step
+  %taken = select i1 %is.last, i64 %rest, i64 %step
+  %to = add i64 %from, %taken
   br i1 %share, label %shared, label %serial
 shared:
-  call void @run_shared(ptr %pool, ptr %mine, i64 %count, i64 %units, ptr %status)
+  call void @run_shared(ptr %pool, ptr %mine, i64 %count, i64 %from, i64 %to, ptr %status)
   br label %after
 serial:
-  call void @run_alone(ptr %mine, i64 %count, ptr %local, ptr %status)
+  call void @run_alone(ptr %mine, i64 %count, i64 %from, i64 %to, ptr %local, ptr %status)
   br label %after
 after:
-  %r.next = add i64 %r, 1
   %code = load atomic i64, ptr %status acquire, align 8
   %failed = icmp ne i64 %code, 0
   br i1 %failed, label %fail, label %check.time
 fail:
+  store i64 0, ptr %ready.p
   ret i64 %n
 check.time:
   %now = call i64 @now_ns(ptr %clock)
   %late = icmp sgt i64 %now, %deadline
-  br i1 %late, label %pause.here, label %in.time
-pause.here:
-  ret i64 %r.next
+  br i1 %is.last, label %region.end, label %unfinished
+unfinished:
+  br i1 %late, label %pause.inside, label %in.time
 in.time:
+  br label %part
+pause.inside:
+  store i64 %to, ptr %ready.p
+  ret i64 %r
+region.end:
+  store i64 0, ptr %ready.p
+  %r.next = add i64 %r, 1
+  br i1 %late, label %pause.between, label %region.done
+pause.between:
+  ret i64 %r.next
+region.done:
   br label %loop
 out:
   ret i64 %n
