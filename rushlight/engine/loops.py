@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rushlight.base.config import config
+from rushlight.compiler.sizes import Hints
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.programs import Program
 from rushlight.engine.realize import LOCK, PROGRAMS
 from rushlight.engine.signature import Recording, record
-from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, buffer_node, topological
 from rushlight.ir.text import parse_graph
 from rushlight.ops.time_loop import Runner, flat_spans

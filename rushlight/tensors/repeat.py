@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 from rushlight.autograd.mode import STATE
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import open_session
+from rushlight.engine.live import WAITING
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.realize import PENDING
 from rushlight.engine.undo import RISK
@@ -152,6 +153,7 @@ class Update:
             storage = storages[tensor]
             storage.node = values[place]
             storage.version += versions
+        WAITING.some = True
         if values[-1].serial >= PENDING.due:
             limit_pending(values[-1])
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
+from rushlight.engine.live import WAITING, Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -61,6 +61,7 @@ class Storage(Ref):
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
         else:
             self.node = node
+            WAITING.some = True
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""
