@@ -57,15 +57,27 @@ def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool)
         _GRAPHS[key] = graph
     if graph is None:
         return False
-    found = graph.run(list(walk.slots))
-    order = list(walk.index)
-    for number, place in zip(graph.leaves, graph.outputs, strict=True):
-        TENSORS.accumulate(order[number].variable, TENSORS.make(found[place]))  # type: ignore[attr-defined]
+    order, values = list(walk.index), list(walk.slots)
+    variables = [order[number].variable for number in graph.leaves]  # type: ignore[attr-defined]
+    grads = None
+    if not retain and all([variable._grad.grad is None for variable in variables]):
+        # Computed at once, without making the nodes; what was saved is needed no longer.
+        _release(order)
+        grads = TENSORS.compute(graph, values)
+    if grads is None:
+        found = graph.run(values)
+        grads = [found[place] for place in graph.outputs]
+    for variable, grad in zip(variables, grads, strict=True):
+        TENSORS.accumulate(variable, TENSORS.make(grad))
     if not retain:
-        for fn in order:
-            fn.release()
-            fn.spent = True
+        _release(order)
     return True
+
+
+def _release(order: Sequence[GradFn]) -> None:
+    for fn in order:
+        fn.release()
+        fn.spent = True
 
 
 class _Walk:

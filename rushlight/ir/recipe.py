@@ -31,6 +31,7 @@ class Recipe:
         self, slots: Sequence[Node], made: Sequence[Node], again: Callable[[Node], Again]
     ) -> None:
         """`again(leaf)`: for a number that is no slot; raises NotPlain where it knows no way."""
+        self.slots = len(slots)
         place = {node: i for i, node in enumerate(slots)}
         order = topological(list(made), place.__contains__)
         self.fixed: list[Node] = []
@@ -53,6 +54,16 @@ class Recipe:
                 self.steps.append((node.meta, tuple([place[source] for source in node.src])))
                 place[node] = len(place)
         self.outputs = [place[node] for node in made]
+
+    def meta_of(self, output: int) -> Meta:
+        """What the node of an output is besides its sources; it must be a step."""
+        first = self.slots + len(self.fixed) + len(self.numbers)
+        return self.steps[self.outputs[output] - first][0]
+
+    def number_nodes(self, values: list[Node]) -> list[Node]:
+        """The numbers among what `run` gave, in the order of `numbers`."""
+        first = self.slots + len(self.fixed)
+        return values[first : first + len(self.numbers)]
 
     def run(self, values: list[Any]) -> list[Node]:
         """The nodes of all places. `values`: one per slot; the list is used up."""
