@@ -40,6 +40,7 @@ parity: $(VENV)/.with-parity $(VENV)/.with-test  ## compare with PyTorch 2.13.0 
 
 oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--update", "--list", "--only REGEX")
 	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
+	$(python) tests/parity/oracle/generate_stateful.py build/oracle
 	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
 
 bench: $(VENV)/.with-plot  ## measure the workloads, beside PyTorch where it is installed

@@ -7,6 +7,7 @@ samples text with a key/value cache, and draws the loss curve.
 
     python examples/gpt.py                   # about a minute on two cores
     python examples/gpt.py --resume          # go on after Ctrl-C or a kill, to the same loss bits
+    python examples/gpt.py --attention window    # or document, alibi: what a character sees
     python examples/gpt.py --steps 20 --layers 1 --width 32 --heads 2     # a quick look
 
 Shapes in comments: B batch, T time, C width, H heads, D width of a head, V vocabulary.
@@ -15,6 +16,8 @@ Shapes in comments: B batch, T time, C width, H heads, D width of a head, V voca
 import rushlight as torch  # isort: skip
 
 import argparse
+import functools
+import importlib
 import json
 import math
 import os
@@ -29,6 +32,44 @@ from tqdm import tqdm
 
 F = torch.nn.functional
 
+# --------------------------------------------------------------------------------------- attention
+
+ATTENTIONS = ("causal", "window", "document", "alibi")
+
+
+def flex():
+    """The module of flex_attention; the framework need not have it for causal attention."""
+    return importlib.import_module(f"{torch.__name__}.nn.attention.flex_attention")
+
+
+@functools.cache
+def fixed_mask(length: int, window: int):
+    """Each query sees the `window` keys up to its own."""
+
+    def seen(b, h, q, kv):
+        return (q >= kv) & (q - kv < window)
+
+    return flex().create_block_mask(seen, None, None, length, length, device="cpu")
+
+
+def document_mask(tokens, newline: int):
+    """Each query sees the keys before it in its own document: an empty line ends one."""
+    b, t = tokens.shape
+    ends = (tokens[:, 1:] == newline) & (tokens[:, :-1] == newline)
+    number = F.pad(ends.cumsum(1), (1, 0))
+
+    def seen(b, h, q, kv):
+        return (q >= kv) & (number[b, q] == number[b, kv])
+
+    return flex().create_block_mask(seen, b, None, t, t, device="cpu")
+
+
+def alibi(heads: int, pos: int):
+    """Scores fall with the distance, in each head at another rate; queries begin at `pos`."""
+    slopes = torch.exp2(torch.arange(1, heads + 1) * (-8.0 / heads))
+    return lambda score, b, h, q, kv: score + slopes[h] * (kv - q - pos)
+
+
 # ------------------------------------------------------------------------------------------- model
 
 
@@ -40,57 +81,75 @@ def rotate(x, turns):
 
 
 class Attention(torch.nn.Module):
-    """Causal self-attention. With a cache it reads one position and attends to the ones before."""
+    """Causal self-attention. With a cache it reads one position and attends to the ones before.
 
-    def __init__(self, width: int, heads: int, dropout: float):
+    `mask`: which of them, as a BlockMask (None: all); with a cache those from `since` on.
+    """
+
+    def __init__(self, width: int, heads: int, dropout: float, kind: str):
         super().__init__()
-        self.heads = heads
+        self.heads, self.kind = heads, kind
         self.qkv = torch.nn.Linear(width, 3 * width)
         self.proj = torch.nn.Linear(width, width)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x, turns, cache=None, pos: int = 0):
+    def forward(self, x, turns, mask=None, cache=None, pos: int = 0, since: int = 0):
         b, t, c = x.shape
         q, k, v = self.qkv(x).split(c, dim=2)
         q, k, v = (
             part.view(b, t, self.heads, c // self.heads).transpose(1, 2) for part in (q, k, v)
         )  # each BHTD
-        q, k = rotate(q, turns), rotate(k, turns)
-        if cache is None:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        bend = None
+        if self.kind == "alibi":
+            bend = alibi(self.heads, pos - since)
         else:
+            q, k = rotate(q, turns), rotate(k, turns)
+        if cache is not None:
             keys, values = cache
             keys[:, :, pos : pos + t] = k
             values[:, :, pos : pos + t] = v
-            y = F.scaled_dot_product_attention(q, keys[:, :, : pos + t], values[:, :, : pos + t])
+            k, v = keys[:, :, since : pos + t], values[:, :, since : pos + t]
+        if mask is None and bend is None:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=cache is None)
+        else:
+            y = flex().flex_attention(q, k, v, score_mod=bend, block_mask=mask)
         return self.dropout(self.proj(y.transpose(1, 2).reshape(b, t, c)))
 
 
 class Block(torch.nn.Module):
     """Attention, then an MLP; each on a normalized input, each added to the stream."""
 
-    def __init__(self, width: int, heads: int, dropout: float):
+    def __init__(self, width: int, heads: int, dropout: float, kind: str):
         super().__init__()
         self.norm_1 = torch.nn.LayerNorm(width)
-        self.attention = Attention(width, heads, dropout)
+        self.attention = Attention(width, heads, dropout, kind)
         self.norm_2 = torch.nn.LayerNorm(width)
         self.expand = torch.nn.Linear(width, 4 * width)
         self.contract = torch.nn.Linear(4 * width, width)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, x, turns, cache=None, pos: int = 0):
-        x = x + self.attention(self.norm_1(x), turns, cache, pos)
+    def forward(self, x, turns, mask=None, cache=None, pos: int = 0, since: int = 0):
+        x = x + self.attention(self.norm_1(x), turns, mask, cache, pos, since)
         return x + self.dropout(self.contract(F.gelu(self.expand(self.norm_2(x)))))
 
 
 class GPT(torch.nn.Module):
-    """Characters in (BT), logits of the next character out (BTV)."""
+    """Characters in (BT), logits of the next character out (BTV).
 
-    def __init__(self, vocab: int, block: int, layers: int, heads: int, width: int, dropout=0.0):
+    kind: one of ATTENTIONS; a window is a quarter of a block. newline: its code, for documents.
+    """
+
+    def __init__(
+        self, vocab: int, block: int, layers: int, heads: int, width: int, dropout=0.0,
+        kind: str = "causal", newline: int = 0,
+    ):  # fmt: skip
         super().__init__()
         self.block, self.heads, self.width = block, heads, width
+        self.kind, self.newline, self.window = kind, newline, max(1, block // 4)
         self.characters = torch.nn.Embedding(vocab, width)
-        self.blocks = torch.nn.ModuleList([Block(width, heads, dropout) for _ in range(layers)])
+        self.blocks = torch.nn.ModuleList(
+            [Block(width, heads, dropout, kind) for _ in range(layers)]
+        )
         self.norm = torch.nn.LayerNorm(width)
         self.head = torch.nn.Linear(width, vocab, bias=False)
         self.init_weights(layers)
@@ -111,13 +170,27 @@ class GPT(torch.nn.Module):
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(p)
 
-    def forward(self, tokens, caches=None, pos: int = 0):
+    def forward(self, tokens, caches=None, pos: int = 0, mask=None, since: int = 0):
+        """`since`: with caches, where the document of these tokens begins."""
         end = pos + tokens.shape[1]
         turns = self.cos[pos:end], self.sin[pos:end]
+        if caches is not None and self.kind == "window":
+            since = max(since, end - self.window)
+        elif caches is None and mask is None:
+            mask = self.mask(tokens)
         x = self.characters(tokens)
         for i, block in enumerate(self.blocks):
-            x = block(x, turns, None if caches is None else caches[i], pos)
+            x = block(x, turns, mask, None if caches is None else caches[i], pos, since)
         return self.head(self.norm(x))
+
+    def mask(self, tokens):
+        """What the queries of these tokens see; None stands for all keys before them."""
+        if self.kind == "document":
+            return document_mask(tokens, self.newline)
+        if self.kind == "causal":
+            return None
+        length = tokens.shape[1]
+        return fixed_mask(length, self.window if self.kind == "window" else length)
 
     def new_caches(self, batch: int = 1):
         """Room for the keys and values of one block of positions, per layer.
@@ -140,6 +213,7 @@ class Corpus:
         codes = np.array([code_of[c] for c in text], dtype=np.int64)
         cut = len(codes) * 9 // 10
         self.train, self.val = codes[:cut], codes[cut:]
+        self.newline = code_of.get("\n", 0)
 
     def decode(self, codes) -> str:
         return "".join(self.chars[i] for i in codes)
@@ -214,6 +288,13 @@ def _look_up(keys: np.ndarray, values: np.ndarray, asked: np.ndarray) -> np.ndar
 # ---------------------------------------------------------------------------------------- training
 
 
+def new_model(corpus: Corpus, args, dropout: float = 0.0) -> GPT:
+    return GPT(
+        len(corpus.chars), args.block, args.layers, args.heads, args.width, dropout,
+        args.attention, corpus.newline,
+    )  # fmt: skip
+
+
 def lr_scale(args):
     """Linear warm-up, then a cosine down to a twentieth: the factor on --lr at a step."""
     warmup = max(1, min(args.warmup, args.steps // 2))
@@ -233,9 +314,7 @@ class Trainer:
     def __init__(self, corpus: Corpus, args):
         torch.manual_seed(args.seed)
         self.corpus, self.args, self.losses = corpus, args, []
-        self.model = GPT(
-            len(corpus.chars), args.block, args.layers, args.heads, args.width, args.dropout
-        )
+        self.model = new_model(corpus, args, args.dropout)
         matrices = [p for p in self.model.parameters() if p.dim() >= 2]
         vectors = [p for p in self.model.parameters() if p.dim() < 2]
         groups = [
@@ -359,7 +438,8 @@ def sample(model: GPT, corpus: Corpus, prompt: str, length: int, temperature: fl
             if pos == model.block:
                 start, pos = start + model.block - model.block // 2, 0
                 caches = model.new_caches()
-            logits = model(torch.tensor([[text[start + pos]]]), caches, pos)
+            since = document_start(text, start, pos, corpus) if model.kind == "document" else 0
+            logits = model(torch.tensor([[text[start + pos]]]), caches, pos, since=since)
             drawn = torch.multinomial(F.softmax(logits[0, -1] / temperature, dim=-1), 1).item()
             pos += 1
             if start + pos == len(text):
@@ -367,6 +447,14 @@ def sample(model: GPT, corpus: Corpus, prompt: str, length: int, temperature: fl
                 show(corpus.chars[drawn])
     model.train()
     return corpus.decode(text[end - length :])
+
+
+def document_start(text: list[int], start: int, pos: int, corpus: Corpus) -> int:
+    """The position behind the last empty line, as document_mask has it, counted from `start`."""
+    for at in range(start + pos, start, -1):
+        if text[at] == text[at - 1] == corpus.newline:
+            return at - start
+    return 0
 
 
 # ------------------------------------------------------------------------------------------ curves
@@ -450,6 +538,7 @@ def parse(argv: list[str] | None):
     add("--heads", type=int, default=4)
     add("--width", type=int, default=128)
     add("--dropout", type=float, default=0.0)
+    add("--attention", choices=ATTENTIONS, default="causal", help="what a character sees")
     add("--lr", type=float, default=3e-3, help="highest learning rate")
     add("--warmup", type=int, default=40, help="updates of linear warm-up")
     add("--weight-decay", type=float, default=0.1)
@@ -465,7 +554,10 @@ def parse(argv: list[str] | None):
     add("--compile", action="store_true", help="compile the whole update with torch.compile")
     add("--resume", action="store_true", help="go on from the checkpoint in --out")
     add("--quiet", action="store_true", help="no progress bar")
-    return parser.parse_args(argv)
+    args = parser.parse_args(argv)
+    if args.compile and args.attention == "document":
+        parser.error("--attention document makes a mask of each batch: leave out --compile")
+    return args
 
 
 # A resumed run takes these from the command line and all others from the checkpoint.
@@ -531,11 +623,11 @@ def main(argv: list[str] | None = None) -> int:
 
     # The model that writes is the one that was saved, read back from the file.
     loaded = torch.load(checkpoint)
-    writer = GPT(len(corpus.chars), args.block, args.layers, args.heads, args.width)
+    writer = new_model(corpus, args)
     writer.load_state_dict(loaded["model"])
     window = torch.tensor(corpus.val[: args.block]).unsqueeze(0)
     with torch.no_grad():
-        same = torch.equal(writer(window), trainer.model(window))
+        same = torch.equal(writer.eval()(window), trainer.model.eval()(window))
     print(f"\nthe checkpoint gives the same logits, bit for bit: {same}")
     print(f"\n{args.sample} characters from the checkpoint, at temperature {args.temperature}:\n")
     began = time.perf_counter()

@@ -26,7 +26,16 @@ _SUBPACKAGES = frozenset(
     "distributions".split()
 )
 _INNER = frozenset(
-    {"_C", "_dynamo", "_inductor", "backends", "compiler", "serialization", "replayed_settings", "repeat_update"}
+    {
+        "_C",
+        "_dynamo",
+        "_inductor",
+        "backends",
+        "compiler",
+        "serialization",
+        "replayed_settings",
+        "repeat_update",
+    }
 )
 _DEFERRED = {
     "autocast": "rushlight.amp",
@@ -37,6 +46,7 @@ _DEFERRED = {
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",
     "typename": "rushlight.utils",
+    "vmap": "rushlight.func",
     "explain": "rushlight.engine.explain",
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",

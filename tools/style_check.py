@@ -37,7 +37,6 @@ LONG_FILES: dict[str, str] = {
     "rushlight/ir/symint.py": "building, dividing and bounding an expression call one another",
     "rushlight/nn/modules/activation.py": "one small class per layer of PyTorch, mostly docstrings",
     "rushlight/nn/modules/loss.py": "one small class per loss of PyTorch, mostly docstrings",
-    "rushlight/nn/modules/rnn.py": "three layers that share their checks, mostly docstrings",
     "rushlight/nn/modules/transformer.py": "an encoder and a decoder, mostly docstrings",
 }
 # FILE:function; take a line away when the function is short, add none.
@@ -45,7 +44,6 @@ LONG_FUNCTIONS = frozenset(
     {
         # The path of every op: one call less is a microsecond.
         "rushlight/tensors/apply.py:apply",
-        "rushlight/engine/signature.py:record",
         # One transaction: what it looks at before and after must be seen together.
         "rushlight/tensors/compiled.py:_capture",
         # PyTorch's signatures with a dozen settings, each checked or kept.

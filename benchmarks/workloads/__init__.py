@@ -24,6 +24,7 @@ NAMES = (
     "elementwise",
     "softmax",
     "sdpa",
+    "flex",
     "fused_loss",
     "optimizers",
     "sort_scan",

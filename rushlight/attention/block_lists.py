@@ -5,7 +5,12 @@ An index row holds all block numbers: those present first, ascending, then the o
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 import rushlight as torch
+from rushlight.attention.runs import Runs, runs_of
 
 
 def dense_to_blocks(dense: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -27,6 +32,31 @@ def blocks_to_dense(num_blocks: torch.Tensor, indices: torch.Tensor) -> torch.Te
     place = torch.where(counted, indices, columns).to(torch.int64)
     dense = torch.zeros((*indices.shape[:-1], columns + 1), dtype=torch.int32)
     return dense.scatter(-1, place, 1)[..., :columns]
+
+
+def runs_of_lists(counts: Any, indices: Any, full_counts: Any, full_indices: Any) -> Runs:
+    """Partial blocks and full ones, if there are any, as runs of (B, H, Q, K)."""
+    states = blocks_to_dense(counts, indices).numpy().astype(np.int8)
+    if full_counts is not None:
+        full = blocks_to_dense(full_counts, full_indices).numpy()
+        states = np.where(full > 0, np.int8(2), states)
+    lead = (1, 1, *states.shape[:-2])[-2:]
+    return runs_of(states.reshape(*lead, *states.shape[-2:]))
+
+
+def rows_at(runs: Runs, index: tuple[Any, Any, Any]) -> Runs:
+    """Rows of blocks at an index of (B, H, Q); an int keeps its dimension."""
+    numbers = np.arange(runs.rows).reshape(runs.shape[:3])
+    where = tuple(_kept(i, n) for i, n in zip(index, numbers.shape, strict=True))
+    found = numbers[where]
+    return runs.take(found.ravel(), (*found.shape, runs.shape[3]))
+
+
+def _kept(index: Any, size: int) -> Any:
+    """An int as a slice of one."""
+    if not isinstance(index, int):
+        return index.numpy() if isinstance(index, torch.Tensor) else index
+    return slice(index + size, index + size + 1) if index < 0 else slice(index, index + 1)
 
 
 def dq_write_orders(

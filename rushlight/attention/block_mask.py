@@ -10,7 +10,6 @@ Shape letters: B batch, H heads, Q blocks of queries, K blocks of keys.
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -18,11 +17,12 @@ from typing import Any
 import numpy as np
 
 import rushlight as torch
-from rushlight.attention.block_lists import blocks_to_dense, dense_to_blocks, dq_write_orders
-from rushlight.attention.block_picture import picture
+from rushlight.attention import block_lists, spans
+from rushlight.attention.block_picture import pictures
 from rushlight.attention.divide import Division
-from rushlight.attention.runs import Rects, Runs, regridded, runs_of
-from rushlight.attention.spans import CELL, spans_of
+from rushlight.attention.heat import shrunk
+from rushlight.attention.runs import Rects, Runs
+from rushlight.attention.spans import CELL
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -103,9 +103,10 @@ class BlockMask:
         self.dq_kv_order = self.dq_kv_order_spt = None
         # True when mask_mod alone says what is kept, so that blocks need not be looked up.
         self.blocks_follow_mod = False
+        self.rows_of: tuple[BlockMask, int] | None = None  # see for_decode
         self._has_full = has_full
         self._cells: Rects | None = None  # finer than the blocks, where they are known
-        self._made: dict[str, Any] = {}  # from the lists; forgotten when they change
+        self._made: dict[Any, Any] = {}  # from the lists; forgotten when they change
 
     @classmethod
     def from_runs(
@@ -136,9 +137,9 @@ class BlockMask:
             names = KV_LISTS if name in KV_LISTS else Q_LISTS
             runs = self.runs() if name in KV_LISTS else self.runs().transposed()
             states = runs.states()
-            found = [*dense_to_blocks(torch.tensor(states == 1)), None, None]
+            found = [*block_lists.dense_to_blocks(torch.tensor(states == 1)), None, None]
             if self._has_full:
-                found[2:] = dense_to_blocks(torch.tensor(states == 2))
+                found[2:] = block_lists.dense_to_blocks(torch.tensor(states == 2))
             self._lists |= zip(names, found, strict=True)
         return self._lists[name]
 
@@ -235,18 +236,15 @@ class BlockMask:
         """
         present = self.states() > 0
         present = present.reshape(*self._lead(), *present.shape[2:])
-        texts = []
-        for number, index in enumerate(itertools.product(*map(range, present.shape[:-2]))):
-            if number == limit:
-                texts += [
-                    "...",
-                    "To print out more, set BlockMask.to_string(limit=N)",
-                    "You can also index (BlockMask[batch, head]) to choose a specific batch or"
-                    " head",
-                ]
-                break
-            texts.append(f"{index}\n{picture(present[index], grid_size)}")
-        return "\n".join(texts)
+        return pictures(present, grid_size, limit)
+
+    def density(self, cells: int = 512, index: tuple[int, int] = (0, 0)) -> np.ndarray:
+        """A heat map of one (batch, head): the share of each cell that is computed, at most
+        `cells` each way; a partial block counts half. `heat.png_of` makes a picture of it."""
+        runs = self.runs()
+        row = (index[0] * runs.shape[1] + index[1]) * runs.shape[2]
+        band = runs.band(0, runs.shape[3], row, row + runs.shape[2])
+        return shrunk(band / 2, cells)
 
     def to(self, device: Any) -> BlockMask:
         """The same mask with its tensors on `device`."""
@@ -267,7 +265,9 @@ class BlockMask:
             raise NotImplementedError(NO_TENSOR_ORDER.format("Adjusting"))
         rows = ceil_div(new_q_len, self.BLOCK_SIZE[0])
         columns = ceil_div(new_kv_len, self.BLOCK_SIZE[1])
-        runs = self._rows((slice(None), slice(None), slice(rows))).cropped(columns)
+        runs = block_lists.rows_at(self.runs(), (slice(None), slice(None), slice(rows))).cropped(
+            columns
+        )
         result = self._derived(runs, self.mask_mod, (new_q_len, new_kv_len))
         result.blocks_follow_mod = self.blocks_follow_mod
         return result
@@ -278,14 +278,44 @@ class BlockMask:
             raise NotImplementedError(NO_TENSOR_ORDER.format("Slicing"))
         index = index if isinstance(index, tuple) else (index,)
         padded = (*index, slice(None), slice(None), slice(None))[:3]
-        return self._derived(self._rows(padded), sliced_mask_mod_error, self.seq_lengths)
+        return self._derived(
+            block_lists.rows_at(self.runs(), padded), sliced_mask_mod_error, self.seq_lengths
+        )
 
-    def _rows(self, index: tuple) -> Runs:
-        runs = self.runs()
-        numbers = np.arange(runs.rows).reshape(runs.shape[:3])
-        where = tuple(_kept(i, n) for i, n in zip(index, numbers.shape, strict=True))
-        found = numbers[where]
-        return runs.take(found.ravel(), (*found.shape, runs.shape[3]))
+    def for_decode(self, offset: int, q_len: int = 1, kv_len: int | None = None) -> BlockMask:
+        """The mask of queries offset ... offset + q_len - 1, which count from 0 in it, for the
+        first `kv_len` keys. Nothing is evaluated again; `offset` is an input of programs, so a
+        growing cache makes no new ones.
+
+        Example:
+            >>> mask = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512)
+            >>> mask.for_decode(300, kv_len=301).shape
+            (1, 1, 1, 301)
+        """
+        queries, keys = self.seq_lengths
+        kv_len = keys if kv_len is None else kv_len
+        if offset < 0 or q_len < 0 or offset + q_len > queries or not 0 <= kv_len <= keys:
+            raise ValueError(
+                f"for_decode: queries {offset} ... {offset + q_len - 1} and {kv_len} keys do not "
+                f"lie in a mask for {queries} queries and {keys} keys"
+            )
+        cells = self.made("cells", self._cell_runs)
+        runs = spans.cells_of_rows(cells, offset, q_len, ceil_div(kv_len, CELL))
+        mod = self.mask_mod
+        result = self.from_runs(
+            runs, (CELL, CELL), lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx),
+            (q_len, kv_len),
+        )  # fmt: skip
+        result.blocks_follow_mod = self.blocks_follow_mod
+        # Where blocks count beside mask_mod, those of the whole mask do.
+        result.rows_of = None if self.blocks_follow_mod else (self, offset)
+        return result
+
+    def _cell_runs(self, turned: bool = False) -> Runs:
+        """Runs of cells, of keys first when `turned`."""
+        if self._cells is None:
+            return spans.cells_of_blocks(self.runs(), self.BLOCK_SIZE, self.seq_lengths, turned)
+        return spans.cells_of_rects(self._cells, self.runs().shape[:2], self.seq_lengths, turned)
 
     def _derived(self, runs: Runs, mask_mod: Callable, lengths: tuple[int, int]) -> BlockMask:
         result = self.from_runs(runs, self.BLOCK_SIZE, mask_mod, lengths, self._has_full)
@@ -302,7 +332,7 @@ class BlockMask:
             raise ValueError(
                 "BlockMask must have q_num_blocks and q_indices to compute dq_write_order"
             )
-        self.dq_write_order, self.dq_write_order_full = dq_write_orders(
+        self.dq_write_order, self.dq_write_order_full = block_lists.dq_write_orders(
             self.to_dense(), self.q_indices, self.full_q_indices, bool(descending)
         )
 
@@ -311,12 +341,9 @@ class BlockMask:
     def runs(self) -> Runs:
         """The blocks as runs; read once per set of lists."""
         if "runs" not in self._made:
-            states = blocks_to_dense(self.kv_num_blocks, self.kv_indices).numpy().astype(np.int8)
-            if self.full_kv_num_blocks is not None:
-                full = blocks_to_dense(self.full_kv_num_blocks, self.full_kv_indices).numpy()
-                states = np.where(full > 0, np.int8(2), states)
-            lead = (1, 1, *states.shape[:-2])[-2:]
-            self._made["runs"] = runs_of(states.reshape(*lead, *states.shape[-2:]))
+            self._made["runs"] = block_lists.runs_of_lists(
+                *(getattr(self, name) for name in KV_LISTS)
+            )
         return self._made["runs"]
 
     def states(self) -> np.ndarray:
@@ -325,33 +352,31 @@ class BlockMask:
 
     def state_tensor(self) -> torch.Tensor:
         """The states as a tensor, made once."""
-        if "states" not in self._made:
-            self._made["states"] = torch.tensor(self.states())
-        return self._made["states"]
+        return self.made("states", lambda: torch.tensor(self.states()))
+
+    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Something that depends on the blocks only, made once."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def keeps_all(self) -> bool:
         """Is every block full?"""
+        return self.made("keeps_all", self._keeps_all)
+
+    def _keeps_all(self) -> bool:
         runs = self.runs()
         blocks = runs.rows * runs.shape[3]
         return bool(runs.full.all()) and int((runs.stop - runs.first).sum()) == blocks
 
     def tables(self, of_keys: bool = True) -> list[torch.Tensor]:
         """Spans of tiles for blocks of queries, and for blocks of keys: see ops/pairs [tables]."""
-        found = [*self._spans("l"), *(self._spans("s") if of_keys else ())]
-        return list(found)
+        return [*self._spans("l"), *(self._spans("s") if of_keys else ())]
 
     def _spans(self, side: str) -> tuple[torch.Tensor, torch.Tensor]:
         if side not in self._made:
-            turn = 1 if side == "l" else -1
-            lengths, size = self.seq_lengths[::turn], self.BLOCK_SIZE[::turn]
-            if self._cells is not None:
-                rects = self._cells if side == "l" else self._cells.transposed()
-                grid = tuple(ceil_div(n, CELL) for n in lengths)
-                cells = rects.runs((*self.runs().shape[:2], *grid))  # type: ignore[arg-type]
-            else:
-                runs = self.runs() if side == "l" else self.runs().transposed()
-                cells = regridded(runs, size, lengths, (CELL, CELL))
-            self._made[side] = tuple(map(torch.tensor, spans_of(cells)))
+            cells = self._cell_runs(turned=side == "s")
+            self._made[side] = tuple(map(torch.tensor, spans.spans_of(cells)))
         return self._made[side]
 
     def __str__(self) -> str:
@@ -373,10 +398,3 @@ class BlockMask:
         lines += [f"BLOCK_SIZE={self.BLOCK_SIZE}", f"shape={self.shape}"]
         lines += [f"sparsity={self.sparsity():.2f}%", f"mask_mod={mod}"]
         return "BlockMask(\n    " + ",\n    ".join(lines) + "\n)"
-
-
-def _kept(index: Any, size: int) -> Any:
-    """An int as a slice of one."""
-    if not isinstance(index, int):
-        return index.numpy() if isinstance(index, torch.Tensor) else index
-    return slice(index + size, index + size + 1) if index < 0 else slice(index, index + 1)

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 ALL, SOME, NONE = "██", "░░", "  "
+
+
+MORE = (
+    "...\n"
+    "To print out more, set BlockMask.to_string(limit=N)\n"
+    "You can also index (BlockMask[batch, head]) to choose a specific batch or head"
+)
+
+
+def pictures(present: np.ndarray, grid_size: int | tuple[int, int], limit: int) -> str:
+    """One picture for each of the first `limit` leading indices."""
+    texts = []
+    for number, index in enumerate(itertools.product(*map(range, present.shape[:-2]))):
+        if number == limit:
+            texts.append(MORE)
+            break
+        texts.append(f"{index}\n{picture(present[index], grid_size)}")
+    return "\n".join(texts)
 
 
 def picture(present: np.ndarray, grid_size: int | tuple[int, int]) -> str:

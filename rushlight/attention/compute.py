@@ -17,60 +17,101 @@ from typing import Any
 import rushlight as torch
 from rushlight import ops
 from rushlight.attention.block_mask import BlockMask
+from rushlight.attention.decode import PARTITION, is_decoding, rows_of_groups, tables_of
 from rushlight.attention.divide import as_four_dims
 from rushlight.tensors.apply import apply
+from rushlight.tensors.functional_attention import for_each_head
 
 
 @dataclass(frozen=True)
 class Attended:
-    """out (B, H, L, Ev) in the dtype of the query; lse (B, H, L); scores: the masked ones."""
+    """out (B, H, L, Ev) in the dtype of the query; functions that give the lse, and the largest
+    score of every query, (B, H, L)."""
 
     out: torch.Tensor
-    lse: torch.Tensor
-    scores: torch.Tensor
-
-    def top(self) -> torch.Tensor:
-        """The largest score of every query."""
-        return apply(ops.flash_top, (self.scores,))
+    lse: Callable[[], torch.Tensor]
+    top: Callable[[], torch.Tensor]
 
 
 def attention(
     query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
-    scale: float,
+    scale: float, partition: int = PARTITION,
 ) -> Attended:  # fmt: skip
     """All tensors have four dims and one batch size; heads of keys divide those of queries."""
-    key, value = (_for_each_head(x, query.size(1)) for x in (key, value))
-    working = torch.float64 if value.dtype is torch.float64 else torch.float32
+    needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
+    shape = (*query.shape[:3], key.shape[2])
+    if block_mask is not None and block_mask.keeps_all():
+        block_mask = None
+    if not needs_grad and is_decoding(query, key, partition):
+        rows = rows_of_groups(query, key.size(1))
+        scores, keep = _scores(rows, key, value, score_mod, block_mask, scale, shape)
+        if not scores.requires_grad:  # nor does the score_mod need one
+            return _decoded(query, scores, keep, value, block_mask, partition)
+    key, value = (for_each_head(x, query.size(1)) for x in (key, value))
+    scores, keep = _scores(query, key, value, score_mod, block_mask, scale, shape)
+    if keep is not None:
+        assert block_mask is not None
+        tables = block_mask.tables(of_keys=needs_grad or scores.requires_grad)
+        scores = apply(ops.pair_mask, (scores, keep, tables, False, "minus"))
+    lse = apply(ops.flash_lse, (scores,))
+    out = apply(ops.flash_attention, (scores, value, lse))
+    return Attended(as_dtype(out, query), lambda: lse, lambda: apply(ops.flash_top, (scores,)))
+
+
+def _decoded(
+    query: Any, scores: Any, keep: Any, value: Any, block_mask: BlockMask | None, partition: int
+) -> Attended:
+    """Scores and mask (B, H, L, S) as rows of the heads of keys."""
+    batch, heads, length = query.shape[:3]
+    kv_heads, keys = value.shape[1:3]
+    folded = (batch, kv_heads, heads // kv_heads * length, keys)
+    if tuple(scores.shape) != folded:
+        scores = scores.reshape(folded)
+        keep = None if keep is None else keep.reshape(folded)
+    tables = tables_of(block_mask, keys, partition)
+    rest = (keep, tables, partition)
+
+    def unfolded(x: Any) -> Any:
+        return x.reshape(batch, heads, length, *x.shape[3:])
+
+    out = unfolded(apply(ops.split_attention, (scores, value, *rest)))
+    return Attended(
+        as_dtype(out, query),
+        lambda: unfolded(apply(ops.split_lse, (scores, *rest))),
+        lambda: unfolded(apply(ops.split_top, (scores, *rest))),
+    )
+
+
+def as_dtype(x: Any, like: Any) -> Any:
+    return x if x.dtype is like.dtype else x.to(like.dtype)
+
+
+def _scores(
+    query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
+    scale: float, shape: tuple[int, ...],
+) -> tuple[Any, Any]:  # fmt: skip
+    """(scores, what the mask keeps or None), pair values of shape (B, H, L, S) (without functions:
+    of the shape that the queries have)."""
     scores = apply(ops.pair_dot, (query, key)) * scale
-    shape = tuple(scores.shape)
+    if score_mod is None and block_mask is None and value.dtype is not torch.float64:
+        return scores, None
+    scores = scores.reshape(shape)
     where = [apply(ops.pair_index, (shape, dim)) for dim in range(4)]
     if score_mod is not None:
         dtype = scores.dtype
         scores = as_four_dims(score_mod(scores, *where), shape, "score_mod").to(dtype)
-    if working is torch.float64:
-        scores = scores.to(working)
-    if block_mask is not None and not block_mask.keeps_all():
-        keep = kept(block_mask, where, shape)
-        needs_grad = scores.requires_grad or (torch.is_grad_enabled() and value.requires_grad)
-        tables = block_mask.tables(of_keys=needs_grad)
-        scores = apply(ops.pair_mask, (scores, keep, tables, False, "minus"))
-    lse = apply(ops.flash_lse, (scores,))
-    out = apply(ops.flash_attention, (scores, value, lse))
-    return Attended(out.to(query.dtype), lse, scores)
-
-
-def _for_each_head(x_BNSE: Any, heads: int) -> Any:  # noqa: N803
-    """(B, N, S, E) -> (B, H, S, E): the queries of a group share their keys. No copy is made."""
-    batch, kv_heads, keys, size = x_BNSE.shape
-    if kv_heads == heads:
-        return x_BNSE
-    shared = x_BNSE.unsqueeze(2).expand(batch, kv_heads, heads // kv_heads, keys, size)
-    return shared.reshape(batch, heads, keys, size)
+    if value.dtype is torch.float64:
+        scores = scores.to(torch.float64)
+    return scores, None if block_mask is None else kept(block_mask, where, shape)
 
 
 def kept(block_mask: BlockMask, where: list, shape: tuple[int, ...]) -> Any:
     """What the mask keeps of these pairs. Its blocks count where its mask_mod alone does not say
     all: absent ones are left out and full ones kept, whatever the mask_mod says."""
+    if block_mask.rows_of is not None:
+        whole, offset = block_mask.rows_of
+        b, h, q, kv = where
+        return kept(whole, [b, h, q + offset, kv], shape)
     keep = as_four_dims(block_mask.mask_mod(*where), shape, "mask_mod")
     if block_mask.blocks_follow_mod:
         return keep

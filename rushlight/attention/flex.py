@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import rushlight as torch
 from rushlight.attention.block_mask import BlockMask, sliced_mask_mod_error
 from rushlight.attention.compute import attention
+from rushlight.attention.decode import PARTITION
+from rushlight.ops.pairs import PAIR_TILE
 
 BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
 OPTION_NAMES = frozenset(
@@ -103,12 +105,14 @@ def flex_attention(
         _warn_return_lse()
     _check_options(kernel_options)
     scale = 1.0 / math.sqrt(query.size(-1) or 1) if scale is None else scale
-    found = attention(query, key, value, score_mod, block_mask, scale)
+    partition = int((kernel_options or {}).get("PARTITION_SIZE", PARTITION))
+    found = attention(query, key, value, score_mod, block_mask, scale, partition)
     if return_aux is not None:
         return found.out, AuxOutput(
-            found.lse if return_aux.lse else None, found.top() if return_aux.max_scores else None
+            found.lse() if return_aux.lse else None,
+            found.top() if return_aux.max_scores else None,
         )
-    return (found.out, found.lse) if return_lse else found.out
+    return (found.out, found.lse()) if return_lse else found.out
 
 
 def _check_tensors(query: Any, key: Any, value: Any) -> None:
@@ -214,6 +218,12 @@ def _check_options(options: Any) -> None:
                 f"kernel_options has no option '{name}'; the options are "
                 f"{', '.join(sorted(OPTION_NAMES))}, each also with the prefix fwd_ or bwd_"
             )
+
+    partition = options.get("PARTITION_SIZE", PAIR_TILE)
+    if not isinstance(partition, int) or partition < PAIR_TILE or partition % PAIR_TILE:
+        raise ValueError(
+            f"kernel_options['PARTITION_SIZE'] must be a multiple of {PAIR_TILE}, got {partition}"
+        )
 
 
 def _warn_return_lse() -> None:

@@ -9,12 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from rushlight.attention.runs import Runs
+from rushlight.attention.runs import Rects, Runs, joined, regridded, runs_of
 from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
 
 CELL = PAIR_GROUP
 GROUPS, HALVES = PAIR_ROWS // CELL, PAIR_TILE // CELL
 assert HALVES == 2, "a tile is two cells wide"
+
+
+def cells_of_blocks(
+    runs: Runs, size: tuple[int, int], lengths: tuple[int, int], turned: bool = False
+) -> Runs:
+    """Blocks as cells; columns become rows when `turned`."""
+    if turned:
+        runs, size, lengths = runs.transposed(), size[::-1], lengths[::-1]
+    return regridded(runs, size, lengths, (CELL, CELL))
+
+
+def cells_of_rects(
+    rects: Rects, lead: tuple[int, ...], lengths: tuple[int, int], turned: bool = False
+) -> Runs:
+    """Rectangles of cells as runs, for all leading indices."""
+    rows, columns = (-(-n // CELL) for n in (lengths[::-1] if turned else lengths))
+    return (rects.transposed() if turned else rects).runs((*lead, rows, columns))
 
 
 def spans_of(cells: Runs) -> tuple[np.ndarray, np.ndarray]:
@@ -43,6 +60,21 @@ def spans_of(cells: Runs) -> tuple[np.ndarray, np.ndarray]:
     last[:-1] = (block[1:] != block[:-1]) | (column[1:] != column[:-1])
     block, first, code = block[last], column[last], _code_of(code[last])
     return _as_tables((batch, heads, blocks), block, first, code)
+
+
+def cells_of_rows(cells: Runs, offset: int, count: int, columns: int) -> Runs:
+    """Rows of cells for the rows offset ... offset + count - 1 of a mask, which start at a cell's
+    edge now: each new cell is full where all cells that it touches are."""
+    step, parts = cells.shape[2], []
+    starts = range(offset, offset + count, CELL)
+    for lead in range(cells.shape[0] * cells.shape[1]):
+        for row in starts:
+            last = min(row + CELL, offset + count) - 1
+            here = lead * step + row // CELL, lead * step + last // CELL + 1
+            band = cells.band(0, columns, *here)
+            merged = np.where(band.min(0) == 2, 2, band.max(0) > 0).astype(np.int8)
+            parts.append(runs_of(merged[None, None, None]))
+    return joined(parts, (*cells.shape[:2], len(starts), columns))
 
 
 def _code_of(bits: np.ndarray) -> np.ndarray:

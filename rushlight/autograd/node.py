@@ -26,7 +26,6 @@ from rushlight.ir.node import Node
 from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef
 
 _SEQUENCE = itertools.count()
-Edge = "tuple[GradFn | None, int]"
 SECOND_TIME = (
     "Trying to backward through the graph a second time (or directly access saved tensors after "
     "they have already been freed). Saved intermediate values of the graph are freed when you call "
@@ -44,9 +43,7 @@ class GradFn:
     )  # fmt: skip
 
     def __init__(self, edges: Sequence[Any], likes: Sequence[Any], label: str = "") -> None:
-        self.edges = tuple(edges)
-        self.likes = tuple(likes)
-        self.label = label
+        self.edges, self.likes, self.label = tuple(edges), tuple(likes), label
         self.sequence = next(_SEQUENCE)
         self.hooks: dict[int, dict] | None = None  # output number -> tensor hooks
         self.retains: dict[int, Any] | None = None  # output number -> weak tensor
@@ -175,17 +172,9 @@ class _Plain:
         self.node = node
 
 
-_TYPE_NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-}  # fmt: skip
-
-
 def type_name(value: Any) -> str:
     """torch.FloatTensor and so on."""
-    return f"torch.{_TYPE_NAMES.get(value.dtype.name, value.dtype.name)}Tensor"
+    return f"torch.{value.dtype.scalar_name}Tensor"
 
 
 class Form:

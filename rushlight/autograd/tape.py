@@ -209,7 +209,7 @@ class _Rules:
         outputs: list[tuple[int, Node]] = []
         while heap:
             _, number, fn = heapq.heappop(heap)
-            grads = self.buffers.pop(fn, None) or [None] * len(fn.likes)
+            grads = self.buffers.pop(fn, None) or [None] * len(fn.likes)  # type: ignore
             found: Sequence[Node | None] = ()
             if grads[0] is not None:
                 if isinstance(fn, AccumulateGrad):

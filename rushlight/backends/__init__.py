@@ -20,6 +20,8 @@ _MODULES = {
     "llvm": "rushlight.backends.llvm",
     "c": "rushlight.backends.c",
     "opencl": "rushlight.backends.opencl",
+    "metal": "rushlight.backends.metal",
+    "wgsl": "rushlight.backends.wgsl",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

@@ -143,6 +143,10 @@ SETTINGS: tuple[Setting, ...] = (
             "C compiler of the backend 'c'; empty: cc, gcc, clang or ziglang, the first found."),
     Setting("opencl_device", "RUSHLIGHT_OPENCL_DEVICE", TEXT, "",
             "Part of the name of the OpenCL device to use; empty: a GPU if there is one."),
+    Setting("opencl_options", "RUSHLIGHT_OPENCL_OPTIONS", TEXT, "",
+            "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
+    Setting("metal_emulation", "RUSHLIGHT_METAL_EMULATION", SWITCH, False,
+            "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
@@ -186,6 +190,8 @@ class Config:
     cache_limit_mb: int
     c_compiler: str
     opencl_device: str
+    opencl_options: str
+    metal_emulation: bool
     num_threads: int
     cpu_features: str
     torch_home: str

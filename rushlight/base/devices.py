@@ -1,8 +1,11 @@
-"""Device objects. Only "cpu" holds tensors; the name of any other known device is an error that
+"""Device objects. "cpu" holds tensors, "meta" holds shapes; any other known name is an error that
 says so when a tensor is asked for, as in a PyTorch built for the CPU."""
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Callable
 from typing import Any
 
 KNOWN = (
@@ -62,14 +65,54 @@ class device:
         return (device, (self.type, self.index))
 
     def __enter__(self) -> device:
-        require_cpu(self)
+        """Inside, tensors are made on this device where none is given."""
+        CURRENT.stack = (*CURRENT.stack, find_device(self))
         return self
 
     def __exit__(self, *error: object) -> None:
-        return None
+        CURRENT.stack = CURRENT.stack[:-1]
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator: the function runs inside."""
+
+        @functools.wraps(function)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped
 
 
 CPU = device("cpu")
+META = device("meta")
+
+
+class _Current(threading.local):
+    """The devices of the open `with` blocks, below them the default one."""
+
+    stack: tuple[device, ...] = (CPU,)
+
+
+CURRENT = _Current()
+
+
+def current_device() -> device:
+    """Where a tensor is made when no device is given."""
+    return CURRENT.stack[-1]
+
+
+def set_default_device(wanted: Any) -> None:
+    """Make tensors there from now on; None: on the CPU."""
+    CURRENT.stack = (find_device("cpu" if wanted is None else wanted), *CURRENT.stack[1:])
+
+
+def find_device(wanted: Any) -> device:
+    """The device for tensors: CPU, META, or the current one for None; else the error."""
+    if wanted is None:
+        return CURRENT.stack[-1]
+    if device(wanted).type == "meta":
+        return META
+    return require_cpu(wanted)
 
 
 def require_cpu(wanted: Any) -> device:

@@ -66,8 +66,13 @@ class DType:
         if self.kind == "complex":
             return self
         if found is None:
-            raise RuntimeError(f"Unknown Complex ScalarType for {_scalar_name(self.name)}")
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return _BY_NAME[found]
+
+    @property
+    def scalar_name(self) -> str:
+        """What PyTorch's error texts call it."""
+        return _SCALAR_NAMES.get(self.name, self.name.capitalize())
 
     def __repr__(self) -> str:
         return f"torch.{self.name}"
@@ -81,10 +86,12 @@ _PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64
 _COMPLEX = {"bfloat16": "complex64"} | {part: name for name, part in _PARTS.items()}
 
 
-def _scalar_name(name: str) -> str:
-    """PyTorch's name of a scalar type: int64 is Long."""
-    known = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte"}
-    return known.get(name, name.capitalize())
+_SCALAR_NAMES = {
+    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
+    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble",
+}  # fmt: skip
 
 
 def _declare(name: str, kind: str, np_type: object, priority: int, compute: str = "") -> DType:
@@ -107,20 +114,21 @@ float16 = _declare("float16", "float", np.float16, 5, "float32")
 bfloat16 = _declare("bfloat16", "float", ml_dtypes.bfloat16, 5, "float32")
 float32 = _declare("float32", "float", np.float32, 6)
 float64 = _declare("float64", "float", np.float64, 7)
-# numpy has no complex of two halves: such memory is shown as pairs.
+# All that kernels compute with.
+ALL_DTYPES = tuple(_BY_NAME.values())
+# Two floats each, which kernels see. numpy has none of two halves: it sees them as pairs.
 HALVES = [("real", np.float16), ("imag", np.float16)]
 complex32 = _declare("complex32", "complex", HALVES, 8, "complex64")
 complex64 = _declare("complex64", "complex", np.complex64, 9)
 complex128 = _declare("complex128", "complex", np.complex128, 10)
-
-# All that have arithmetic of their own; those of one byte are kept and converted, no more.
-ALL_DTYPES = tuple(_BY_NAME.values())
+COMPLEX = (complex32, complex64, complex128)
+# Kept and converted, no more.
 float8_e4m3fn = _declare("float8_e4m3fn", "float", ml_dtypes.float8_e4m3fn, 4, "float32")
 float8_e5m2 = _declare("float8_e5m2", "float", ml_dtypes.float8_e5m2, 4, "float32")
 float8_e4m3fnuz = _declare("float8_e4m3fnuz", "float", ml_dtypes.float8_e4m3fnuz, 4, "float32")
 float8_e5m2fnuz = _declare("float8_e5m2fnuz", "float", ml_dtypes.float8_e5m2fnuz, 4, "float32")
 float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4, "float32")
-BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in ALL_DTYPES)
+BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in (*ALL_DTYPES, *COMPLEX))
 
 _BY_NP = {d.np: d for d in _BY_NAME.values()}
 
@@ -132,12 +140,12 @@ def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
         wide.real, wide.imag = array["real"], array["imag"]
         array = wide
     if array.dtype.kind == "c" and dtype.kind != "complex":
-        array = (array != 0) if dtype is bool_ else array.real
+        array = (array != 0) if dtype is bool_ else np.real(array)
     if dtype is not complex32:
         return array.astype(dtype.np, copy=False)
     pairs = np.empty(array.shape, dtype.np)
     with np.errstate(all="ignore"):
-        pairs["real"], pairs["imag"] = array.real, array.imag
+        pairs["real"], pairs["imag"] = np.real(array), np.imag(array)
     return pairs
 
 

@@ -1,9 +1,11 @@
 """The command `rushlight`: one subcommand per file of this folder.
 
+    rushlight compare model.py --backends llvm,c
     rushlight conformance BACKEND
     rushlight demo [options of examples/gpt.py]
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
+    rushlight mask NAME [--png]
     rushlight run script.py [options of the script]
 
 To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
@@ -13,9 +15,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import conformance, demo, doctor, explain, run
+from . import compare, conformance, demo, doctor, explain, mask, run
 
-COMMANDS = (conformance, demo, doctor, explain, run)
+COMMANDS = (compare, conformance, demo, doctor, explain, mask, run)
 
 
 def build_parser() -> argparse.ArgumentParser:

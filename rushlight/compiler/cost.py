@@ -101,6 +101,10 @@ class _Count:
             if item.other is not None:
                 self.exprs([item.other], volume((*grid.batch, summed, *n), self.sizes))
             self.stores(item.stores, volume((*grid.batch, kept, *n), self.sizes))
+        for item in grid.bins:
+            self.flops += pairs
+            self.exprs([item.weight, item.bin], pairs)
+            self.stores(item.stores, volume((*grid.batch, item.n), self.sizes))
 
     def statement(self, outer: Sequence[Axis], statement: Statement) -> None:
         if isinstance(statement, Loop):

@@ -35,4 +35,4 @@ def view(address: int, dtype: DType, count: int) -> np.ndarray:
     if nbytes == 0:
         return np.empty(0, dtype.np)
     raw = (ctypes.c_char * nbytes).from_address(address)
-    return np.frombuffer(raw, dtype=np.uint8).view(dtype.np)
+    return np.frombuffer(raw, dtype=np.uint8).view(dtype.np)  # type: ignore

@@ -29,7 +29,9 @@ class Caps:
     exact          results have the bits that the tile language defines (else: to a tolerance)
     group_threads  most threads that share memory and can wait for one another
     shared_bytes   how much memory such a group shares
+    subgroup       how many neighbours of a group can exchange values without memory; 1: none
     groups         how many groups are kept busy at once, about
+    most_groups    how many groups one launch may have
     index_bytes    of an integer that holds any offset of a buffer
     max_buffers    most buffers of one kernel; 0: any number
     """
@@ -43,7 +45,9 @@ class Caps:
     exact: bool = True
     group_threads: int = 1
     shared_bytes: int = 32 << 10
+    subgroup: int = 1
     groups: int = 1
+    most_groups: int = 1 << 31
     index_bytes: int = 8
     max_buffers: int = 0
 
@@ -97,6 +101,8 @@ class HostCall:
         """Call it; what it raises comes out as a HostError."""
         try:
             self.fn(inputs, outputs)
+        except HostError:  # of a plan that it ran itself
+            raise
         except Exception as error:
             raise HostError(self, error) from error
 

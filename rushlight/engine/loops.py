@@ -22,7 +22,7 @@ from rushlight.engine.signature import Recording, record
 from rushlight.ir.node import Node, buffer_node, topological
 from rushlight.ir.text import parse_graph
 from rushlight.ops.time_loop import Runner, flat_spans
-from rushlight.runtime.buffer import allocate
+from rushlight.runtime.buffer import allocate, from_address
 
 MOST_STEPS = 256
 _STEPS: OrderedDict[tuple[str, str], Step] = OrderedDict()
@@ -64,8 +64,8 @@ def _compile(text: str) -> Step:
 
 
 def _zeroed(node: Node) -> object:
-    buffer = allocate(node.numel() * node.dtype.itemsize)
-    buffer.view(node.dtype, node.shape)[...] = 0
+    buffer = allocate(node.numel() * node.dtype.itemsize)  # type: ignore
+    buffer.view(node.dtype, node.shape)[...] = 0  # type: ignore
     return buffer
 
 
@@ -146,10 +146,8 @@ def _addresses(
             address += times * array.strides[0]
         of_operand.append(address)
     table = np.zeros(shape, np.int64)
-    for i, place in enumerate(step.places):
-        table[:, i] = of_operand[reads[place]]
-    for i, address in enumerate(written):
-        table[:, len(step.places) + i] = address
+    columns = [*(of_operand[reads[place]] for place in step.places), *written]
+    table[:, : len(columns)] = np.transpose(columns)
     return table
 
 
@@ -164,20 +162,8 @@ def _copy_last(
     """The last value of each carry, behind the kept results."""
     for start, root in zip(last, carries, strict=True):
         size = sizes[root]
-        source = _at(int(addresses[inputs + root]), size, out.dtype)
-        out[start : start + size] = source
-
-
-def _at(address: int, size: int, dtype: np.dtype) -> np.ndarray:
-    class Memory:
-        __array_interface__ = {
-            "version": 3,
-            "shape": (size * dtype.itemsize,),
-            "typestr": "|u1",
-            "data": (address, True),
-        }
-
-    return np.asarray(Memory()).view(dtype)
+        memory = from_address(int(addresses[inputs + root]), size * out.itemsize, None)
+        out[start : start + size] = np.asarray(memory).view(out.dtype)
 
 
 def _wrong_index(step: Step, status: int) -> Exception:

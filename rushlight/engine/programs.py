@@ -20,7 +20,7 @@ from rushlight.base.config import config
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Plan
+from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.kernels import build_kernels, refuse_early
@@ -158,12 +158,11 @@ class ProgramCache:
         """The family of a structure, now the latest used; the least used is dropped when full."""
         family = self._families.get(key)
         if family is None:
+            if len(self._families) >= MAX_FAMILIES:
+                by_use = sorted(self._families, key=lambda k: self._families[k].used)
+                for old in by_use[: max(1, MAX_FAMILIES // 8)]:
+                    del self._families[old]
             family = self._families[key] = _Family()
-            if len(self._families) > MAX_FAMILIES:
-                oldest = sorted(self._families, key=lambda k: self._families[k].used)
-                for old in oldest[: MAX_FAMILIES // 8]:
-                    if self._families[old] is not family:
-                        del self._families[old]
         self._clock += 1
         family.used = self._clock
         return family
@@ -312,3 +311,13 @@ class _Rebuild:
         if kind == "offset":
             return next(self._ints)
         return tuple(next(self._ints) for _ in value)
+
+
+def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:
+    """Place of a host call in the recording -> the user's lines that it comes from."""
+    calls = (call for region in program.plan.regions for call in region)
+    return {
+        call.at: " or ".join(lines_of(recording.order[call.at]))
+        for call in calls
+        if isinstance(call, HostCall) and call.at is not None
+    }

@@ -30,7 +30,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import WAITING, live_refs
+from rushlight.engine.live import WAITING, Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -134,14 +134,12 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
-def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[Node]]:
+    """What cells wait for: to compute, saved for a backward only, lost in a run that failed."""
     roots: dict[Node, None] = {}
     saved: list[Node] = []
     lost: list[Node] = []
     some_failed = any_failed()
-    refs = live_refs()
-    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
     for ref in refs:
         node = ref.node
         if node.leaf:  # a number stays one: it is shared, and every program takes it as an input
@@ -152,11 +150,19 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             saved.append(node)
         else:
             roots[node] = None
+    return roots, saved, lost
+
+
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
+    """Pending nodes to compute, in order of recording, and leaves that must survive."""
+    refs = live_refs()
+    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+    roots, saved, lost = _pending(refs)
     for node in extra:
         if node.leaf != "buffer":
             roots[node] = None
     for node in saved:
-        for source in _behind_pairs(node) if node.pairs else (node,):
+        for source in _behind_pairs(node):
             if not _is_recomputed(source, roots, MAX_RECOMPUTE_DEPTH):
                 roots[source] = None
     for node in saved:
@@ -174,6 +180,8 @@ _address = attrgetter("address")
 
 def _behind_pairs(node: Node) -> list[Node]:
     """What a pair value is made of: it is never kept itself (ops/pairs.py)."""
+    if not node.pairs:
+        return [node]
     return [n for n in topological([node], lambda n: not n.pairs) if not n.pairs]
 
 

@@ -164,7 +164,7 @@ def _flats(
         _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
         _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
         _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
-        _Flat(lambda: _chain(map(_call, pickers, spaces)),
+        _Flat(lambda: _chain(map(_call, pickers, spaces)),  # type: ignore
               [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
         _Flat(lambda: _chain(map(_function_parts, functions)),
               [n for _, n in snapshot._functions for _ in range(3)]),
@@ -204,7 +204,7 @@ class _Sealed:
                 list(map(len, self.sized)) == self.all_sizes
                 and not any(self.empty_dicts)
                 and (all(map(_is, _chain(map(_call, self.reads)), self.values)) or self._equal())
-                and all(map(_call, self.aparts, self.absent_names))
+                and all(map(_call, self.aparts, self.absent_names))  # type: ignore
                 and (
                     not self.others
                     or all([same_content(read(), value) for read, value, _ in self.others])

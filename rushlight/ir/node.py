@@ -112,8 +112,32 @@ class Meta:
 
     def __init__(self, op: OpDef, attrs: tuple, shape: tuple, dtype: DType) -> None:
         self.op, self.attrs, self.shape, self.dtype = op, attrs, shape, dtype
-        self.makes_pairs, self.keeps_pairs = op.kind == "pairs", op.kind in _OF_EACH_PAIR
+        self.makes_pairs = op.kind == "pairs"
+        self.keeps_pairs = op.kind in _OF_EACH_PAIR and not op.sums_pairs
         self.seen: Any = None
+
+
+class NoValue:
+    """The memory of a leaf that has none: a tensor of the device "meta".
+
+    Whatever is made of such a leaf is such a leaf: it has a shape and a dtype, and no value.
+    `used`: whether there ever was one.
+    """
+
+    foreign = False
+    used = False
+
+    def view(self, dtype: DType, shape: tuple) -> Any:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+
+
+NO_VALUE = NoValue()
+
+
+def no_value_node(shape: tuple[int | Expr, ...], dtype: DType) -> Node:
+    """A leaf with a shape and a dtype only."""
+    NO_VALUE.used = True
+    return buffer_node(NO_VALUE, shape, dtype)
 
 
 # What is made of pair values by these kinds is one again.
@@ -161,6 +185,8 @@ def meta_of(op: OpDef, attrs: tuple, shape: tuple, dtype: DType) -> Meta:
 
 def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
     """The node with this meaning over these sources; an existing one when there is one."""
+    if NO_VALUE.used and any(source.buffer is NO_VALUE for source in src):
+        return no_value_node(meta.shape, meta.dtype)
     key = (meta, *map(id, src))
     weak = _INTERNED.get(key)
     if weak is not None:
@@ -171,7 +197,7 @@ def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
     node.op, node.src, node.attrs = meta.op, src, meta.attrs
     node.shape, node.dtype, node.meta = meta.shape, meta.dtype, meta
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
-    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)
+    node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)  # type: ignore
     node.pairs = meta.makes_pairs or (meta.keeps_pairs and True in [s.pairs for s in src])
     _INTERNED[key] = _ref(node)
     if len(_INTERNED) > _SWEEP_AT:

@@ -4,8 +4,7 @@ An op is *primitive* (the compiler lowers it: it has a `scalar` body, or its `ki
 PRIMITIVE_KINDS) or *composite* (it has a `decompose`). Tensor methods, functional forms, autograd,
 the interpreter, lowering, docs and tests read the record.
 
->>> from rushlight.ops import exp           # doctest: +SKIP
->>> exp(node)                               # a Node in, a Node out
+`rushlight.ops.exp(node)`: a Node in, a Node out.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from rushlight.ir.arguments import (
     normal_attr,
     unify_leaves,
     value_dtype,
-)
+)  # fmt: skip
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
@@ -35,7 +34,7 @@ PRIMITIVE_KINDS = (
     "scatter",  # scatter_nd
     "dot",  # dot
     "pairs",  # pair_dot pair_index pair_mask
-    "attention",  # flash_attention flash_lse flash_top pair_sum
+    "attention",  # flash_attention flash_lse flash_top pair_sum pair_bins
     "sort",  # argsort
     "iota",  # iota
     "random",  # random_bits
@@ -147,6 +146,7 @@ class OpDef:
                 complex result. None or a text: complex operands are refused (with that text).
                 Movement, gather, scatter, dot and host ops need none; a composite takes what its
                 decomposition takes
+    sums_pairs  composite: its result is no pair value, though an operand is (ops/pairs.py)
     """
 
     name: str
@@ -171,6 +171,7 @@ class OpDef:
     saves: Callable[[dict[str, Any]], tuple[str, ...]] | None = None
     unify: bool = False
     pair: Any = None
+    sums_pairs: bool = False
     attr_index: dict[str, int] = field(init=False, default_factory=dict)
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())
@@ -229,7 +230,7 @@ class OpDef:
         if not kinds or self.kind in TAKES_COMPLEX or callable(self.pair):
             return
         if self.decompose is None or self.pair is not None:
-            raise NotImplementedError(self.pair or refusal(self.name, kinds[0]))
+            raise NotImplementedError(refusal(self.name, kinds[0], self.pair))
         key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
         if key in _TAKEN:
             return
@@ -335,10 +336,13 @@ TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "comp
 _TAKEN: set[tuple] = set()
 
 
-def refusal(name: str, dtype: str) -> str:
-    """PyTorch's text for an op that has no kernel for a dtype."""
+def refusal(name: str, dtype: str, text: Any = None) -> str:
+    """PyTorch's text for an op that has no kernel for a dtype (`text`: or names it, in quotes)."""
+    if text and not text.startswith('"'):
+        return text
     shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
-    return f"\"{name.strip('_')}_cpu\" not implemented for '{shown.get(dtype, dtype)}'"
+    kernel = text or f'"{name.strip("_")}_cpu"'
+    return f"{kernel} not implemented for '{shown.get(dtype, dtype)}'"
 
 
 _OPS: dict[str, OpDef] = {}

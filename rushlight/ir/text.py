@@ -20,7 +20,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, DType, find_dtype
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, COMPLEX, DType, find_dtype
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, scalar_node, topological
 from rushlight.ir.opdef import find_op
 from rushlight.ir.symint import Expr, Var
@@ -37,7 +37,7 @@ def short_name(dtype: DType) -> str:
     return dtype.name
 
 
-_SHORT = {short_name(dtype): dtype for dtype in (*ALL_DTYPES, *BYTE_FLOATS)}
+_SHORT = {short_name(dtype): dtype for dtype in (*ALL_DTYPES, *COMPLEX, *BYTE_FLOATS)}
 
 
 def to_text(roots: Sequence[Node]) -> str:

@@ -17,8 +17,8 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "T", "TracerWarning", "_overload", "_overload_method", "_script_if_tracing",
+    "Attribute", "CompilationUnit", "Error", "Final", "RecursiveScriptModule", "ScriptFunction",
+    "ScriptModule", "TracerWarning", "_overload", "_overload_method", "_script_if_tracing",
     "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "fuser", "ignore",
     "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
     "optimize_for_inference", "optimized_execution", "save", "script", "script_if_tracing",

@@ -21,6 +21,12 @@ from rushlight.losses.chunks import Settings
 from rushlight.losses.fused_linear_cross_entropy import fused_loss
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import plain_loss
+from rushlight.ops.class_target import (
+    check_batch,
+    check_index_dtype,
+    check_probabilities,
+    check_row_target,
+)
 from rushlight.tensors.indexing import check_index
 
 IGNORED = -100  # PyTorch's default
@@ -51,7 +57,7 @@ def linear_cross_entropy(
     classes, places = _check_layer(input, linear_weight, linear_bias)
     lead = tuple(input.shape[:-1])
     is_probabilities = tuple(target.shape) == (*lead, classes, *places)
-    _check_target(input, target, classes, places, is_probabilities)
+    _check_target(input, target, places, is_probabilities)
     _check_settings(weight, classes, reduction, label_smoothing, softcap)
     if is_probabilities and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
@@ -115,34 +121,18 @@ def _check_layer(input: Any, linear_weight: Any, bias: Any) -> tuple[int, tuple[
     return classes, tuple(places)
 
 
-def _check_target(
-    input: Any, target: Any, classes: int, places: tuple[int, ...], is_probabilities: bool
-) -> None:
+def _check_target(input: Any, target: Any, places: tuple[int, ...], is_probabilities: bool) -> None:
     if is_probabilities:
-        if not target.is_floating_point():
-            raise RuntimeError(
-                "Expected floating point type for target with class probabilities, got "
-                f"{_type_name(target)}"
-            )
+        check_probabilities(input, target, None)
         return
-    wanted = (*input.shape[:-1], *places)
-    if tuple(target.shape) != wanted:
-        _raise_wrong_shape(target, wanted, classes, places)
-    if target.dtype not in (torch.int64, torch.uint8):
-        raise RuntimeError(
-            f"expected target dtype to be Long or Byte, but got {_type_name(target)}"
-        )
-
-
-def _raise_wrong_shape(target: Any, wanted: tuple, classes: int, places: tuple) -> None:
-    shape = list(target.shape)
-    if not places and len(wanted) <= 1 and len(shape) > 1:
-        raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-    if len(shape) == len(wanted) and shape and shape[0] != wanted[0]:
-        raise ValueError(
-            f"Expected input batch_size ({wanted[0]}) to match target batch_size ({shape[0]})."
-        )
-    raise RuntimeError(f"Expected target size {list(wanted)}, got {shape}")
+    wanted, shape = (*input.shape[:-1], *places), tuple(target.shape)
+    if input.dim() > 1:
+        check_batch(tuple(input.shape), shape)
+    if len(wanted) <= 1 and not places:
+        check_row_target(tuple(input.shape), target)
+    elif shape != wanted:
+        raise RuntimeError(f"Expected target size {list(wanted)}, got {list(shape)}")
+    check_index_dtype(target)
 
 
 def _check_settings(
@@ -159,14 +149,3 @@ def _check_settings(
         )
     if softcap is not None and softcap <= 0:
         raise ValueError(f"softcap must be positive or None, got {softcap}")
-
-
-_TYPE_NAMES = {
-    torch.float32: "Float", torch.float64: "Double", torch.float16: "Half",
-    torch.bfloat16: "BFloat16", torch.int64: "Long", torch.int32: "Int", torch.int16: "Short",
-    torch.int8: "Char", torch.uint8: "Byte", torch.bool: "Bool",
-}  # fmt: skip
-
-
-def _type_name(tensor: Any) -> str:
-    return _TYPE_NAMES.get(tensor.dtype, str(tensor.dtype))

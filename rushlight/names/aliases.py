@@ -42,6 +42,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
     **{f"onnx.symbolic_opset{number}": ("onnx.symbolic_helper",) for number in range(7, 21)},
     "autograd.functional": ("func.reverse",),
     "nn.utils.stateless": ("func",),
+    "_functorch": ("func",),
+    "_functorch.vmap": ("func",),
     "_ops": ("ops", "library.operator", "library.spaces"),
     "_library": ("library",),
     "_library.custom_ops": ("library",),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.tensors import functional as F
+from rushlight.nn import functional as F
 
 Tensor = torch.Tensor
 

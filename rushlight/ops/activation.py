@@ -69,6 +69,7 @@ relu = _activation(
     torch=("torch.relu", "Tensor.relu", "Tensor.relu_", "nn.functional.relu"),
     compute_f32=False,
     cheap=True,
+    pair="clamp is not supported for complex types",
 )
 
 GELU = ("none", "tanh")
@@ -117,6 +118,7 @@ gelu = composite(
     check=check_approximate,
     samples=lambda rng: [Sample((array(rng, 3, 5),), {"approximate": a}) for a in GELU],
     error_samples=(ErrorSample((np.ones(2),), {"approximate": "x"}, RuntimeError, "either none"),),
+    pair='"GeluKernelImpl"',
 )
 
 
@@ -224,6 +226,7 @@ hardtanh = _activation(
     ),
     (Value("min_val", -1.0), Value("max_val", 1.0)),
     dtype=common_dtype,
+    pair="clamp is not supported for complex types",
 )
 relu6 = _activation(
     "relu6",
@@ -232,6 +235,7 @@ relu6 = _activation(
     lambda x: np.clip(x, 0, 6),
     lambda g, x, meta: (where(inside(x, 0.0, 6.0), g, 0.0),),
     dtype=common_dtype,
+    pair="clamp is not supported for complex types",
 )
 hardsigmoid = _activation(
     "hardsigmoid",

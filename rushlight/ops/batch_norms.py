@@ -103,6 +103,7 @@ batch_norm = composite(
         ErrorSample((np.ones((2, 3)), np.ones(2), None, 1e-5), {}, RuntimeError, "should contain"),
         ErrorSample((np.ones((1, 3)), None, None, 1e-5), {}, ValueError, "more than 1 value"),
     ),
+    pair='"batch_norm"',
 )
 
 
@@ -144,6 +145,7 @@ batch_norm_inference = composite(
             skip=("running_mean", "running_var"),
         )
     ],
+    pair='"batch_norm"',
 )  # fmt: skip
 
 
@@ -225,4 +227,5 @@ group_norm = composite(
             (np.ones((2, 3, 2)), None, None, 1e-5), {"num_groups": 2}, RuntimeError, "divisible"
         ),
     ),
+    pair='"GroupNormKernelImpl"',
 )

@@ -265,7 +265,7 @@ mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=Tr
 div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=inexact_dtype,
               promote="float", cheap=True, pair=pairs.div)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, STEP)
+                       np.floor_divide, STEP, pair='"div_floor_cpu"')
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)))
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,

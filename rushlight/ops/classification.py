@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import int64, uint8
+from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Attr, Call
 from rushlight.ir.symint import product
 from rushlight.ops import reference as ref
@@ -25,20 +25,17 @@ from rushlight.ops.build import (
     size_value,
     to_dtype,
 )
+from rushlight.ops.class_target import check_classes, check_probabilities, class_dim, row_shape
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import gather_nd
 from rushlight.ops.loss import REDUCTION, check_reduction
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import permute, reshape
 from rushlight.ops.reduce import reduce_max, reduce_sum
-from rushlight.ops.rules import Shape, is_static, operand_dtype
+from rushlight.ops.rules import Shape, operand_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, whole
 from rushlight.ops.select import where
 from rushlight.ops.unary import exp, log
-
-
-def class_dim(ndim: int) -> int:
-    return 0 if ndim == 1 else 1
 
 
 def rows_of(x: Any) -> Any:
@@ -111,7 +108,7 @@ def cross_entropy_decompose(
 ) -> Any:  # fmt: skip
     rows = rows_of(input)
     off, partition = log_partition(rows)
-    shape = _row_shape(input.shape)
+    shape = row_shape(input.shape)
     if _is_soft(target):
         return _soft(off - partition, rows_of(target), weight, reduction, label_smoothing, shape)
     targets = Targets(target, weight, ignore_index, rows.dtype)
@@ -141,10 +138,6 @@ def _smoothed(target: Any, smoothing: float) -> Any:
     return target * (1.0 - smoothing) + full((), smoothing, target.dtype) / size_value(
         target.shape[1], target.dtype
     )
-
-
-def _row_shape(shape: Shape) -> Shape:
-    return tuple(s for d, s in enumerate(shape) if d != class_dim(len(shape)))
 
 
 def cross_entropy_grad(
@@ -193,33 +186,16 @@ def _soft_grad(
 
 
 def loss_shape(call: Call) -> Shape:
-    return _row_shape(call["input"].shape) if call["reduction"] == "none" else ()
+    return row_shape(call["input"].shape) if call["reduction"] == "none" else ()
 
 
 def check_target(call: Call) -> None:
     check_reduction(call)
     x, target = call["input"], call["target"]
-    if x.ndim == 0:
-        raise RuntimeError(f"{call.op.name}: input must have at least 1 dimension")
-    if _is_soft(target) and call.op.name == "cross_entropy":
-        if target.shape != x.shape and all(map(is_static, target.shape + x.shape)):
-            raise RuntimeError(
-                f"Expected floating point type for target with class probabilities, with input's "
-                f"shape {list(x.shape)}, got {list(target.shape)}"
-            )
-        return
-    if target.dtype not in (int64, uint8):
-        raise RuntimeError(f"expected scalar type Long or Byte but found {target.dtype.name}")
-    want = _row_shape(x.shape)
-    if target.shape != want and all(map(is_static, target.shape + want)):
-        if x.ndim <= 2 and x.ndim - 1 == target.ndim:
-            raise ValueError(
-                f"Expected input batch_size ({x.shape[0]}) to match target batch_size "
-                f"({target.shape[0] if target.ndim else 1})."
-            )
-        raise RuntimeError(
-            f"Expected target size {list(want)}, got {list(target.shape)} for input {list(x.shape)}"
-        )
+    if call.op.name == "cross_entropy" and x.shape == target.shape:
+        check_probabilities(x, target, call["weight"])
+    else:
+        check_classes(x, target, call["weight"])
 
 
 def _numpy_rows(x: np.ndarray) -> np.ndarray:
@@ -252,7 +228,7 @@ def _numpy_loss(
         each = each - np.where(valid, (log_p * weight).sum(1), 0) * smoothing / classes
         divisor = own.sum()
     if reduction == "none":
-        return each.reshape(_row_shape(x.shape))
+        return each.reshape(row_shape(x.shape))
     return each.sum() if reduction == "sum" else each.sum() / divisor
 
 
@@ -310,7 +286,7 @@ def nll_decompose(
     targets = Targets(target, weight, ignore_index, rows.dtype)
     each = -(targets.weight * targets.pick(rows))
     divisor = reduce_sum(expand_to(targets.weight, targets.weight.shape, each.shape), (0,))
-    return settle(each, divisor, reduction, _row_shape(input.shape))
+    return settle(each, divisor, reduction, row_shape(input.shape))
 
 
 def nll_grad(
@@ -356,6 +332,7 @@ nll_loss = composite(
     ],
     error_samples=(
         ErrorSample((np.ones((2, 3)), np.zeros(3, np.int64)), {}, ValueError, "batch_size"),
-        ErrorSample((np.ones((2, 3)), np.zeros(2)), {}, RuntimeError, "expected scalar type"),
+        ErrorSample((np.ones((2, 3)), np.zeros(2)), {}, RuntimeError, "expected target dtype"),
     ),
+    pair='"nll_loss_out_frame"',
 )

@@ -18,6 +18,7 @@ from rushlight.ir.interpret import arguments
 from rushlight.ir.node import buffer_node
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, find_op, op
 from rushlight.ops import complex_pairs as pairs
+from rushlight.ops import reference as ref
 from rushlight.ops.build import conj_of, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.late import late
@@ -116,7 +117,8 @@ imag = _parts(
 
 
 def as_real_reference(x: np.ndarray) -> np.ndarray:
-    return np.stack([x.real, x.imag], -1)
+    found = np.ascontiguousarray(x).reshape(*x.shape, 1)
+    return found.view(np.real(found).dtype)
 
 
 view_as_real = _parts(
@@ -184,7 +186,7 @@ def sgn_grad(g: Any, x: Any, out: Any, meta: Meta) -> tuple:
 
 def sgn_reference(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind != "c":
-        return np.sign(x)
+        return ref.sign(x)
     size = np.abs(x)
     return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype)
 
@@ -221,6 +223,13 @@ def scalar_angle(x: s.E) -> s.E:
     return s.select(s.is_nan(x), x, turned)
 
 
+def angle_reference(x: np.ndarray) -> np.ndarray:
+    """Of a real number pi or 0; -0.0 counts as 0, as in PyTorch."""
+    if x.dtype.kind == "c":
+        return np.angle(x)
+    return np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0)).astype(x.dtype)
+
+
 def angle_dtype(call: Call) -> DType:
     return inexact_dtype(call).to_real()
 
@@ -233,7 +242,7 @@ angle = op(
     dtype=angle_dtype,
     scalar=scalar_angle,
     pair=pairs.angle,
-    reference=np.angle,
+    reference=angle_reference,
     grad=angle_grad,
     promote="float",
     torch=("torch.angle", "Tensor.angle"),
@@ -310,7 +319,7 @@ def host_reference(
     call = SimpleNamespace(src=tuple(at), attrs=attrs)
     positional, named = arguments(op_, call, at.__getitem__)
     with np.errstate(all="ignore"):
-        result = np.asarray(op_.reference(*positional, **named))
+        result = np.asarray(op_.reference(*positional, **named))  # type: ignore
     return as_real_reference(result) if result.dtype.kind == "c" else result
 
 
@@ -324,6 +333,8 @@ complex_host = op(
     reference=host_reference,
     grad=NotDifferentiable("compiled graphs are not differentiated"),
     samples=lambda rng: [
-        Sample(([array(rng, 2, 2, 2)],), {"record": "inverse", "attrs": (), "complex": (True,)})
+        Sample(
+            ([array(rng, 2, 2, 2)],), {"record": "inverse", "attrs": (True,), "complex": (True,)}
+        )
     ],
 )

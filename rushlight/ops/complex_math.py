@@ -9,8 +9,10 @@ trigonometric functions give NaN parts that C99 Annex G defines.
 
 from __future__ import annotations
 
-from math import log
+from math import log, pi
 from typing import Any
+
+import numpy as np
 
 from rushlight.ir.node import Node, const_node
 from rushlight.ops import complex_pairs as pairs
@@ -92,20 +94,30 @@ def rsqrt(x: Pair) -> Pair:
     return pairs.reciprocal(sqrt(x))
 
 
+def _bounded(x: Node, other: Node) -> Node:
+    """x * other, in which a 0 of x wins over an infinity or a NaN."""
+    sign = late.copysign(full(1.0, other), other)
+    return late.mul(x, late.where(late.eq(x, 0.0), sign, other))
+
+
 def sin(x: Pair) -> Pair:
-    return Pair(late.sin(x.re) * late.cosh(x.im), late.cos(x.re) * late.sinh(x.im))
+    re = _bounded(late.sin(x.re), late.cosh(x.im))
+    return Pair(re, _bounded(late.sinh(x.im), late.cos(x.re)))
 
 
 def cos(x: Pair) -> Pair:
-    return Pair(late.cos(x.re) * late.cosh(x.im), -(late.sin(x.re) * late.sinh(x.im)))
+    im = _bounded(late.sin(x.re), late.sinh(x.im))
+    return Pair(late.cos(x.re) * late.cosh(x.im), late.neg(im))
 
 
 def sinh(x: Pair) -> Pair:
-    return Pair(late.sinh(x.re) * late.cos(x.im), late.cosh(x.re) * late.sin(x.im))
+    re = _bounded(late.sinh(x.re), late.cos(x.im))
+    return Pair(re, _bounded(late.sin(x.im), late.cosh(x.re)))
 
 
 def cosh(x: Pair) -> Pair:
-    return Pair(late.cosh(x.re) * late.cos(x.im), late.sinh(x.re) * late.sin(x.im))
+    im = _bounded(late.sin(x.im), late.sinh(x.re))
+    return Pair(late.cosh(x.re) * late.cos(x.im), im)
 
 
 def tanh(x: Pair) -> Pair:
@@ -160,12 +172,18 @@ def asinh(x: Pair) -> Pair:
 
 def atanh(x: Pair) -> Pair:
     """For re >= 0; the other half by atanh(-conj x) = -conj atanh(x)."""
-    size = late.abs(x.re)
-    im = late.neg(late.mul(late.copysign(full(1.0, x.re), x.re), x.im))
-    far = (1.0 - size) * (1.0 - size) + im * im
-    re = late.log1p(size * 4.0 / far) * 0.25
+    size, sign = late.abs(x.re), late.copysign(full(1.0, x.re), x.re)
+    im = late.neg(late.mul(sign, x.im))
+    below = (1.0 - size) * (1.0 - size) + im * im
+    re = late.log1p(size * 4.0 / below) * 0.25
     turn = late.atan2(im * 2.0, (1.0 - size) * (size + 1.0) - im * im) * 0.5
-    sign = late.copysign(full(1.0, x.re), x.re)
+    # 1 / x and a quarter turn, where squares would overflow.
+    large = late.maximum(size, late.abs(im))
+    far = late.gt(large, 1 / float(np.finfo(x.re.dtype.np).eps))
+    ratio = late.minimum(size, late.abs(im)) / large
+    share = late.where(late.isinf(large), 0.0, size / large / (large * (ratio * ratio + 1.0)))
+    quarter = late.copysign(full(pi / 2, im), im)
+    re, turn = late.where(far, share, re), late.where(far, quarter, turn)
     return Pair(sign * re, late.neg(sign * turn))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, Value
 from rushlight.ops.binary import maximum, mul, sub
-from rushlight.ops.build import like
+from rushlight.ops.build import conj_of, like
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
@@ -125,7 +125,7 @@ def check_cross(call: Call) -> None:
 
 def cross_grad(g: Any, x: Any, other: Any, dim: int, meta: Meta) -> tuple:
     at = dim if dim < 0 else dim - len(meta.out_shape)
-    return cross(other, g, at), cross(g, x, at)
+    return cross(conj_of(other), g, at), cross(g, conj_of(x), at)
 
 
 def cross_samples(rng: Rng) -> list[Sample]:

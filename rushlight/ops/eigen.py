@@ -12,6 +12,7 @@ from rushlight.ops.binary import div, mul, sub
 from rushlight.ops.build import conj_of, real_of, to_dtype
 from rushlight.ops.diagonals import diag_embed, diagonal
 from rushlight.ops.linalg import SQUARE_ERRORS, h, host_op, on_diagonal, solve, well
+from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.products import matmul
 from rushlight.ops.rules import inexact_dtype
@@ -28,7 +29,7 @@ def eig_dtype(call: Call) -> DType:
     return inexact_dtype(call).to_complex()
 
 
-def eig_grad(g: Any, x: Any, part: str) -> tuple:
+def eig_grad(g: Any, x: Any, part: str, meta: Meta) -> tuple:
     """V^-H (diag(g) or (V^H g - V^H V diag(re V^H g)) / gaps) V^H; vectors have the norm 1."""
     values, vectors = eig(x, part="values"), eig(x, part="vectors")
     size = values.shape[-1]
@@ -43,7 +44,8 @@ def eig_grad(g: Any, x: Any, part: str) -> tuple:
         gaps = sub(columns, reshape(values, (*values.shape, 1)))
         on = on_diagonal(size)
         inner = where(on, 0.0, div(inner, conj_of(where(on, 1.0, gaps))))
-    return (solve(h(vectors), matmul(inner, h(vectors))),)
+    total = solve(h(vectors), matmul(inner, h(vectors)))
+    return (total if meta.dtype("x").is_complex else real_of(total),)
 
 
 def eig_samples(rng: Rng) -> list[Sample]:

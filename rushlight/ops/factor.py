@@ -209,7 +209,7 @@ def pinv_reference(x: np.ndarray, atol: float, rtol: float, hermitian: bool) -> 
         return np.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
     if hermitian:  # the lower triangle counts, as in eigh
         low = np.tril(x, -1)
-        x = low + _turned(low) + np.tril(np.triu(x)).real
+        x = low + _turned(low) + np.real(np.tril(np.triu(x)))
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = np.maximum(atol, rtol * s.max(-1, keepdims=True))
     back = np.where(s > limit, 1 / np.where(s > limit, s, 1), 0).astype(x.dtype)

@@ -48,8 +48,8 @@ def check_complex(call: Call) -> None:
 
 def complex_reference(x: np.ndarray, dims: tuple, norm: str, forward: bool) -> np.ndarray:
     if forward:
-        return np.fft.fftn(x, axes=dims, norm=FORWARD[norm])
-    return np.fft.ifftn(x, axes=dims, norm=BACKWARD[norm])
+        return np.fft.fftn(x, axes=dims, norm=FORWARD[norm])  # type: ignore
+    return np.fft.ifftn(x, axes=dims, norm=BACKWARD[norm])  # type: ignore
 
 
 def complex_samples(rng: Rng) -> list[Sample]:
@@ -96,7 +96,7 @@ def complex_of_float(call: Call) -> DType:
 
 def real_reference(x: np.ndarray, dims: tuple, norm: str, onesided: bool) -> np.ndarray:
     transform = np.fft.rfftn if onesided else np.fft.fftn
-    return transform(x, axes=dims, norm=FORWARD[norm])
+    return transform(x, axes=dims, norm=FORWARD[norm])  # type: ignore
 
 
 def real_grad(g: Any, dims: tuple, norm: str, onesided: bool, meta: Meta) -> tuple:
@@ -136,7 +136,7 @@ def whole_shape(call: Call) -> Shape:
 
 def back_reference(x: np.ndarray, dims: tuple, norm: str, odd: bool) -> np.ndarray:
     sizes = [*(x.shape[d] for d in dims[:-1]), 2 * (x.shape[dims[-1]] - 1) + odd]
-    return np.fft.irfftn(x, s=sizes, axes=dims, norm=BACKWARD[norm])
+    return np.fft.irfftn(x, s=sizes, axes=dims, norm=BACKWARD[norm])  # type: ignore
 
 
 def back_grad(g: Any, dims: tuple, norm: str, odd: bool, meta: Meta) -> tuple:

@@ -15,7 +15,7 @@ from rushlight.ir.opdef import Arg, Attr, Call, Dim
 from rushlight.ops.binary import eq, floor_divide
 from rushlight.ops.build import expand_to, iota_along, slice_dim, to_dtype, zeros
 from rushlight.ops.composite import composite
-from rushlight.ops.indexed import gather_nd, scatter_nd
+from rushlight.ops.indexed import gather_nd, scatter_joined
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import permute, reshape, slice_scatter_
 from rushlight.ops.rules import (
@@ -108,7 +108,7 @@ def scatter_dim(x: Any, dim: int, index: Any, src: Any, kind: str) -> Any:
     if x.ndim == 0:
         flat = [reshape(v, (1,)) for v in (x, index, src)]
         return reshape(scatter_dim(flat[0], 0, flat[1], flat[2], kind), ())
-    return scatter_nd(x, cut(src, index.shape), places(index, dim), kind=kind)
+    return scatter_joined(x, cut(src, index.shape), places(index, dim), kind)
 
 
 def cut(src: Any, shape: Shape) -> Any:
@@ -218,7 +218,7 @@ def scatter_reduce_decompose(
         touched = scatter_dim(
             to_dtype(x, int64) * 0, dim, index, to_dtype(src, int64) * 0 + 1, "set"
         )
-        edge = START[reduce] if x.dtype.is_floating_point else _whole_edge(x.dtype, reduce)
+        edge = START[reduce] if x.dtype.is_inexact else _whole_edge(x.dtype, reduce)
         start = where(eq(touched, 1), edge, x)
     total = scatter_dim(start, dim, index, src, KINDS[reduce])
     if reduce != "mean":
@@ -226,7 +226,7 @@ def scatter_reduce_decompose(
     ones = to_dtype(src, int64) * 0 + 1
     count = scatter_dim(to_dtype(x, int64) * 0 + int(include_self), dim, index, ones, "sum")
     count = to_dtype(where(eq(count, 0), 1, count), x.dtype)
-    return total / count if x.dtype.is_floating_point else floor_divide(total, count)
+    return total / count if x.dtype.is_inexact else floor_divide(total, count)
 
 
 def _whole_edge(dtype: Any, reduce: str) -> int:
@@ -341,7 +341,7 @@ def lines_scatter(x: Any, dim: int, index: Any, source: Any, kind: str) -> Any:
         return reshape(lines_scatter(reshape(x, (1,)), 0, index, reshape(source, (1,)), kind), ())
     front = dim_first(x.ndim, dim)
     at = [reshape(index, (index.numel(),))]
-    total = scatter_nd(permute(x, front), permute(source, front), at, kind=kind)
+    total = scatter_joined(permute(x, front), permute(source, front), at, kind)
     return permute(total, dim_back(x.ndim, dim))
 
 

@@ -35,7 +35,7 @@ def lu_array(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray]:
 
 def _pivot_size(x: np.ndarray) -> np.ndarray:
     """What LAPACK compares: of complex numbers, the sum of the sizes of the parts."""
-    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+    return np.abs(np.real(x)) + np.abs(np.imag(x)) if x.dtype.kind == "c" else np.abs(x)
 
 
 def zero_pivot(x: np.ndarray) -> np.ndarray:

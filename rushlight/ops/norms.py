@@ -139,6 +139,7 @@ layer_norm = composite(
     error_samples=(
         ErrorSample((np.ones((2, 3)), np.ones(2), None, 1e-5), {}, RuntimeError, "same shape as"),
     ),
+    pair='"LayerNormKernelImpl"',
 )
 
 

@@ -25,6 +25,7 @@ from rushlight.ops.binary import (
     sub,
 )
 from rushlight.ops.build import conj_of, full, like, real_of
+from rushlight.ops.complex import complex_, imag, real
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import bool_dtype, common_dtype, inexact_dtype
@@ -88,6 +89,7 @@ clamp = composite(
         Sample((array(rng, 3, 4), None, array(rng))),
         Sample((array(rng, 5), array(rng, 5), None)),
     ],
+    pair="clamp is not supported for complex types",
 )
 
 
@@ -231,6 +233,8 @@ xlogy = composite(
 
 
 def nan_to_num_decompose(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    if x.dtype.is_complex:
+        return complex_(*(nan_to_num_decompose(f(x), nan, posinf, neginf) for f in (real, imag)))
     if not x.dtype.is_floating_point:
         return x
     dtype = x.dtype
@@ -264,6 +268,7 @@ heaviside = composite(
     compute_f32=False,
     torch=torch_names("heaviside"),
     samples=samples.binary(),
+    pair="heaviside is not yet implemented for complex tensors.",
 )
 frac = composite(
     "frac",
@@ -327,11 +332,13 @@ sinc = _simple("sinc", "sin(pi x) / (pi x), 1 at 0.", _sinc, np.sinc, dtype=inex
 isposinf = _simple("isposinf", "True where plus infinity.",
                    lambda x: logical_and(isinf(x), gt(x, 0)), np.isposinf, grad=STEP,
                    dtype=bool_dtype, compute_f32=False, promote="same",
-                   torch=torch_names("isposinf", False))
+                   torch=torch_names("isposinf", False),
+                   pair="isposinf does not support complex inputs.")
 isneginf = _simple("isneginf", "True where minus infinity.",
                    lambda x: logical_and(isinf(x), lt(x, 0)), np.isneginf, grad=STEP,
                    dtype=bool_dtype, compute_f32=False, promote="same",
-                   torch=torch_names("isneginf", False))
+                   torch=torch_names("isneginf", False),
+                   pair="isneginf does not support complex inputs.")
 # fmt: on
 
 

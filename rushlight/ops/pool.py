@@ -57,7 +57,7 @@ def pooled_windows(x: Any, fill: float, settings: tuple) -> Any:
 
 
 def max_windows(x: Any, settings: tuple) -> Any:
-    low = float("-inf") if x.dtype.is_floating_point else int(np.iinfo(x.dtype.np).min)
+    low = float("-inf") if x.dtype.is_inexact else int(np.iinfo(x.dtype.np).min)
     return pooled_windows(x, low, settings)
 
 
@@ -269,7 +269,7 @@ def avg_pool_decompose(
 
 def _share(total: Any, count: Any) -> Any:
     """The quotient; of whole numbers cut toward zero."""
-    if total.dtype.is_floating_point:
+    if total.dtype.is_inexact:
         return total / count
     return mul(mul(sign(total), sign(count)), floor_divide(abs_(total), abs_(count)))
 

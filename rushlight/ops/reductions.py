@@ -195,6 +195,7 @@ amax = reduction(
     dtype=operand_dtype,
     check=check_not_empty,
     compute_f32=False,
+    pair='"max_values_cpu"',
 )
 amin = reduction(
     "amin",
@@ -205,6 +206,7 @@ amin = reduction(
     dtype=operand_dtype,
     check=check_not_empty,
     compute_f32=False,
+    pair='"min_values_cpu"',
 )
 
 
@@ -247,11 +249,13 @@ def position_samples(rng: Rng) -> list[Sample]:
 argmax = reduction("argmax", "The first position of the largest over one dim, or over all.",
                     _position(argmax_), _numpy_position(np.argmax), POSITION, dtype=int64_dtype,
                     check=check_not_empty, samples=position_samples,
-                    compute_f32=False)  # fmt: skip
+                    compute_f32=False,
+                    pair="argmax(): does not support complex input")  # fmt: skip
 argmin = reduction("argmin", "The first position of the smallest over one dim, or over all.",
                     _position(argmin_), _numpy_position(np.argmin), POSITION, dtype=int64_dtype,
                     check=check_not_empty, samples=position_samples,
-                    compute_f32=False)  # fmt: skip
+                    compute_f32=False,
+                    pair="argmin(): does not support complex input")  # fmt: skip
 count_nonzero = reduction(
     "count_nonzero",
     "How many elements over dims are not 0.",

@@ -89,7 +89,7 @@ def whole(function: Callable) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def _any_float(*arrays: np.ndarray) -> bool:
-    return any(np.asarray(a).dtype.kind == "f" for a in arrays)
+    return any(np.asarray(a).dtype.kind in "fc" for a in arrays)
 
 
 def remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def softmax(x: np.ndarray, dim: int) -> np.ndarray:
 
 
 def logsumexp(x: np.ndarray, axis: Any, keepdims: bool = False) -> np.ndarray:
-    top = np.max(x.real, axis=axis, keepdims=True)
+    top = np.max(np.real(x), axis=axis, keepdims=True)
     top = np.where(np.isfinite(top), top, 0)
     total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else np.squeeze(total, axis=axis)

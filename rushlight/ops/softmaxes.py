@@ -100,6 +100,7 @@ softmax = composite(
     promote="float",
     samples=samples,
     error_samples=ERRORS,
+    pair='"softmax_lastdim_kernel_impl"',
 )
 log_softmax = composite(
     "log_softmax",
@@ -113,6 +114,7 @@ log_softmax = composite(
     promote="float",
     samples=samples,
     error_samples=ERRORS,
+    pair='"log_softmax_lastdim_kernel_impl"',
 )
 
 

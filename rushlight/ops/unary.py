@@ -214,15 +214,17 @@ atanh = _inexact("atanh", "The inverse hyperbolic tangent.", "atanh", np.arctanh
                  lambda g, x: (g / (1.0 - _square(conj_of(x))),), complex_math.atanh,
                  samples=unit_range)
 erf = _unary("erf", "The error function.", "erf", ref.erf,
-             lambda g, x: (g * (2.0 / pi**0.5) * exp(-(x * x)),))
+             lambda g, x: (g * (2.0 / pi**0.5) * exp(-(x * x)),), pair='"erf_vml_cpu"')
 erfc = _unary("erfc", "One minus the error function.", "erfc", ref.erfc,
-              lambda g, x: (g * (-2.0 / pi**0.5) * exp(-(x * x)),))
+              lambda g, x: (g * (-2.0 / pi**0.5) * exp(-(x * x)),), pair='"erfc_vml_cpu"')
 erfinv = _unary("erfinv", "The inverse of the error function.", "erfinv", ref.erfinv,
                 lambda g, out: (g * (0.5 * pi**0.5) * exp(out * out),), samples=unit_range)
 digamma = _unary("digamma", "The derivative of lgamma.", "digamma", ref.digamma,
-                 lambda g, x: (g * late.trigamma(x),), samples=positive_range)
+                 lambda g, x: (g * late.trigamma(x),), samples=positive_range,
+                 pair='"digamma"')
 lgamma = _unary("lgamma", "The logarithm of the absolute gamma function.", "lgamma", ref.lgamma,
-                lambda g, x: (g * digamma(x),), samples=positive_range)
+                lambda g, x: (g * digamma(x),), samples=positive_range,
+                pair='"lgamma_vml_cpu"')
 sigmoid = _inexact("sigmoid", "1 / (1 + exp(-x)).", "sigmoid", ref.sigmoid,
                    lambda g, out: (g * conj_of(out * (1.0 - out)),), complex_math.sigmoid)
 floor = _unary("floor", "The largest whole number not above.", _whole(s.floor), ref.whole(np.floor),
@@ -235,7 +237,8 @@ trunc = _unary("trunc", "The whole part, toward zero.", _whole(s.trunc), ref.who
                zero_grad, dtype=operand_dtype, cheap=True,
               pair="trunc is not supported for complex inputs")
 round_ = _unary("round", "The nearest whole number, half to even.", _whole(s.rint),
-                ref.whole(np.rint), zero_grad, dtype=operand_dtype, cheap=True)
+                ref.whole(np.rint), zero_grad, dtype=operand_dtype, cheap=True,
+                pair='"round_vml_cpu"')
 isnan = _unary("isnan", "True where NaN.", scalar_isnan, np.isnan, STEP, dtype=bool_dtype,
                torch=torch_names("isnan", False), cheap=True, pair=pairs.isnan)
 isinf = _unary("isinf", "True where plus or minus infinity.", scalar_isinf, np.isinf, STEP,

@@ -81,7 +81,7 @@ class AveragedModel(torch.nn.Module):
         >>> averaged = AveragedModel(model)
         >>> for value in (1.0, 3.0):
         ...     with torch.no_grad():
-        ...         model.weight.fill_(value)
+        ...         _ = model.weight.fill_(value)
         ...     averaged.update_parameters(model)
         >>> averaged.module.weight.item()
         2.0

@@ -13,9 +13,14 @@ from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.storages import Storage
 
 
+def is_function(map_location: Any) -> bool:
+    """Is it a function of a value and its place? A device can be called too, as a decorator."""
+    return callable(map_location) and not isinstance(map_location, torch.device)
+
+
 def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
     """Move a storage. A callable gets it as a torch.UntypedStorage, and the saved device."""
-    if callable(map_location):
+    if is_function(map_location):
         given = storage.flat().untyped_storage()
         found = map_location(given, saved)
         if found is not None and found is not given:
@@ -28,7 +33,7 @@ def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
 
 def place_tensor(tensor: torch.Tensor, saved: str, map_location: Any) -> torch.Tensor:
     """The same for a tensor of a file without storages; the callable gets the tensor."""
-    if callable(map_location):
+    if is_function(map_location):
         moved = map_location(tensor, saved)
         if moved is not None:
             return moved
@@ -40,7 +45,7 @@ def wanted_device(saved: str, map_location: Any) -> str:
     """Return the name of the device that `map_location` says, when it is no callable."""
     if isinstance(map_location, dict):
         return str(map_location.get(saved, saved))
-    if map_location is None or callable(map_location):
+    if map_location is None or is_function(map_location):
         return saved
     return map_location.decode() if isinstance(map_location, bytes) else str(map_location)
 

@@ -23,6 +23,8 @@ from rushlight.serialization.storages import CLASS_OF, UNTYPED, short_name
 from rushlight.tensors.cells import cell_array, cell_of, is_window
 
 PACKAGE, TORCH = "rushlight", "torch"
+# How a tensor sees its memory, besides strides: PyTorch's names of the two bits.
+BITS = {"conj": torch.is_conj, "neg": torch.is_neg}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,8 @@ class SavedStorage:
     @property
     def identifier(self) -> tuple:
         """What stands for the storage in the pickle."""
-        numel = self.array.nbytes if self.kind.name == UNTYPED else self.array.size
+        size = 1 if self.kind.name == UNTYPED else self.dtype.itemsize
+        numel = self.array.nbytes // size
         return ("storage", self.kind, self.key, "cpu", numel)
 
 
@@ -119,9 +122,11 @@ class StoragePickler(pickle._Pickler):  # type: ignore[name-defined,misc]
         storage = self._storage_of(tensor)
         where = (storage, tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride()))
         call = (*where, requires_grad, OrderedDict())
+        bits = {name: True for name, has in BITS.items() if has(tensor)}
+        more = (bits,) if bits else ()
         if storage.kind.name != UNTYPED:
-            return self.named("torch._utils._rebuild_tensor_v2"), call
-        return self.named("torch._utils._rebuild_tensor_v3"), (*call, tensor.dtype)
+            return self.named("torch._utils._rebuild_tensor_v2"), (*call, *more)
+        return self.named("torch._utils._rebuild_tensor_v3"), (*call, tensor.dtype, *more)
 
     def _storage_of(self, tensor: torch.Tensor) -> SavedStorage:
         cell = cell_of(tensor)

@@ -31,8 +31,8 @@ def rebuild_tensor_v2(
     metadata: Any = None,
 ) -> torch.Tensor:  # fmt: skip
     """The same, with the flag of autograd."""
-    refuse_metadata(metadata)
-    return rebuild_tensor(storage, offset, size, stride).requires_grad_(bool(requires_grad))
+    made = with_bits(rebuild_tensor(storage, offset, size, stride), metadata)
+    return made.requires_grad_(bool(requires_grad))
 
 
 def rebuild_tensor_v3(
@@ -40,17 +40,19 @@ def rebuild_tensor_v3(
     metadata: Any = None,
 ) -> torch.Tensor:  # fmt: skip
     """The same for a storage of bytes: the dtype stands beside."""
-    refuse_metadata(metadata)
     if not isinstance(storage, Storage) or not isinstance(dtype, torch.dtype):
         raise CorruptFileError("a tensor has no storage or no dtype")
-    made = storage.tensor(offset, tuple(size), tuple(stride), dtype)
+    made = with_bits(storage.tensor(offset, tuple(size), tuple(stride), dtype), metadata)
     return made.requires_grad_(bool(requires_grad))
 
 
-def refuse_metadata(metadata: Any) -> None:
-    """Bits of conjugate and negative views are not there."""
-    if metadata and any(metadata.values()):
-        raise UnsupportedObjectError(f"tensors with the bits {sorted(metadata)} are not loaded")
+def with_bits(made: torch.Tensor, bits: Any) -> torch.Tensor:
+    """See the memory conjugated or negated, as the file says."""
+    if bits and bits.get("conj"):
+        made = made.conj().detach()
+    if bits and bits.get("neg"):
+        made = torch.neg(made)
+    return made
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> torch.nn.Parameter:

@@ -114,7 +114,10 @@ def parse_checksums(metadata: dict[str, str], entries: list[Entry]) -> dict[str,
     """Return the checksum of each tensor, or None for a file of another tool."""
     if CRC_TENSORS not in metadata:
         return None
-    checksums = json.loads(metadata[CRC_TENSORS])
+    try:
+        checksums = json.loads(metadata[CRC_TENSORS])
+    except (ValueError, RecursionError) as error:
+        raise CorruptFileError(f"the checksums cannot be read: {error}") from error
     if not isinstance(checksums, dict) or set(checksums) != {entry.name for entry in entries}:
         raise CorruptFileError("the checksums name other tensors than the header")
     return checksums

@@ -88,11 +88,6 @@ class Storage:
             return torch.empty(0, dtype=dtype).as_strided(size, stride, 0)
         if self._base is None:
             return self._first(dtype, offset, size, stride)
-        if dtype.itemsize != self._base.dtype.itemsize:
-            raise UnsupportedObjectError(
-                f"two tensors see the same memory as {self._base.dtype} and as {dtype}; one memory "
-                "is seen by dtypes of one size only"
-            )
         if self._flat is None:
             self._flat = self._base.reshape(-1).detach()
         return window(self._flat, dtype, size, stride, offset)

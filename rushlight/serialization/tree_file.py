@@ -10,6 +10,7 @@ from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.map_location import place_tensor
 from rushlight.serialization.safetensors import Source, read_tensors, write_tensors
 from rushlight.serialization.tree import TreeReader, TreeWriter
+from rushlight.serialization.unpickle import DAMAGE
 
 TREE = "rushlight.tree"
 
@@ -35,8 +36,18 @@ def read_tree_file(source: Source, map_location: Any) -> Any:
     tensors, metadata = read_tensors(source)
     if TREE not in metadata:
         return {name: place_tensor(x, "cpu", map_location) for name, x in tensors.items()}
-    reader = TreeReader(tensors, lambda x, device: place_tensor(x, device, map_location))
+    passed: list[Exception] = []
+
+    def place(tensor: Any, saved: str) -> Any:
+        try:
+            return place_tensor(tensor, saved, map_location)
+        except Exception as error:
+            passed.append(error)  # of the caller's `map_location`, not of the file
+            raise
+
     try:
-        return reader.decode(json.loads(metadata[TREE]))
-    except (LookupError, TypeError, ValueError, RecursionError) as error:
-        raise CorruptFileError(f"the tree of the file cannot be read: {error!r}") from error
+        return TreeReader(tensors, place).decode(json.loads(metadata[TREE]))
+    except DAMAGE as error:
+        if any(error is known for known in passed):
+            raise
+        raise CorruptFileError(f"the tree of the file cannot be read: {error!r:.300}") from error

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.source import Source
-from rushlight.serialization.zip_write import CENTRAL, END, END_64, LIMIT_32, LOCAL, LOCATOR_64
+from rushlight.serialization.zip_write import ALL_ONES, CENTRAL, END, END_64, LOCAL, LOCATOR_64
 
 MAX_COMMENT_BYTES = 0xFFFF
 NO_ARCHIVE = "PytorchStreamReader failed reading zip archive: "
@@ -171,8 +171,8 @@ def wide_values(extra: bytes, values: list[int]) -> list[int]:
         at += 4 + size
         if kind == 1:
             wide = [value for (value,) in struct.iter_unpack("<Q", body[: len(body) // 8 * 8])]
-            needed = sum(value == LIMIT_32 for value in values)
+            needed = sum(value == ALL_ONES for value in values)
             if len(wide) < needed:
                 raise CorruptFileError(f"{NO_ARCHIVE}its directory is damaged")
-            return [wide.pop(0) if value == LIMIT_32 else value for value in values]
+            return [wide.pop(0) if value == ALL_ONES else value for value in values]
     return values

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 ALIGNMENT_BYTES = 64
-LIMIT_32 = 0xFFFFFFFF
+LIMIT_32 = ALL_ONES = 0xFFFFFFFF  # what does not fit below the limit is written as ALL_ONES
 LIMIT_16 = 0xFFFF
 CHUNK_BYTES = 1 << 24
 UTF8, DESCRIPTOR = 0x0800, 0x0008
@@ -60,7 +60,7 @@ class ZipWriter:
         flags = UTF8 | (DESCRIPTOR if size else 0)
         extra = extra_64(size, start)
         extra += padding(start + LOCAL.size + len(encoded) + len(extra))
-        short = LIMIT_32 if size >= LIMIT_32 else 0
+        short = ALL_ONES if size >= LIMIT_32 else 0
         self._put(
             LOCAL.pack(
                 b"PK\x03\x04", 0, flags, 0, 0, 0, 0, short, short, len(encoded), len(extra)
@@ -83,11 +83,11 @@ class ZipWriter:
             size, at = record.size_bytes, record.header_at
             extra = extra_64(size, at)
             flags = UTF8 | (DESCRIPTOR if size else 0)
-            short = min(size, LIMIT_32)
+            short = narrow(size)
             self._put(
                 CENTRAL.pack(
                     b"PK\x01\x02", 0, 0, flags, 0, 0, 0, record.crc, short, short,
-                    len(record.name), len(extra), 0, 0, 0, 0, min(at, LIMIT_32),
+                    len(record.name), len(extra), 0, 0, 0, 0, narrow(at),
                 ) + record.name + extra
             )  # fmt: skip
         size, count = self.position - start, len(self.records)
@@ -100,13 +100,18 @@ class ZipWriter:
         few = min(count, LIMIT_16)
         self._put(
             END.pack(
-                b"PK\x05\x06", 0, 0, few, few, min(size, LIMIT_32), min(start, LIMIT_32), 0
+                b"PK\x05\x06", 0, 0, few, few, narrow(size), narrow(start), 0
             )
         )  # fmt: skip
 
     def _put(self, data: Any) -> None:
         self.file.write(data)
         self.position += len(data)
+
+
+def narrow(value: int) -> int:
+    """Return a number for a field of 32 bits."""
+    return ALL_ONES if value >= LIMIT_32 else value
 
 
 def extra_64(size: int, header_at: int) -> bytes:

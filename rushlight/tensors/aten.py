@@ -40,8 +40,9 @@ def _softmax_backward_data(
     grad_output: Tensor, output: Tensor, dim: int, input_dtype: DType
 ) -> Tensor:
     """The gradient of softmax, from its output."""
-    part = grad_output * output
-    return (part - output * part.sum(dim, keepdim=True)).to(input_dtype)
+    g, y = (x.to(x._dtype.compute) for x in (grad_output, output))
+    part = g * y
+    return (part - y * part.sum(dim, keepdim=True)).to(input_dtype)
 
 
 def _safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:

@@ -14,6 +14,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.tensors.apply import apply, plan_of
+from rushlight.tensors.argument_names import DIMS, OPERANDS, known_by
 from rushlight.tensors.functions_math import check_negatable, check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
 from rushlight.tensors.operands import NEVER, check_operands, number_rule
@@ -40,6 +41,8 @@ def aliases(record: OpDef) -> dict[str, str]:
         found["self"] = own[0]
     if "y" in own and "exponent" not in found:
         found["other"] = "y"
+    for theirs, ours in known_by({*own, *found}, {**DIMS, **OPERANDS}).items():
+        found.setdefault(theirs, found.get(ours, ours))
     return found
 
 

@@ -54,10 +54,11 @@ def window(
 ) -> Tensor:
     """A tensor without history over a part of a whole cell; offset and strides in elements.
 
-    The dtype is the cell's or one of the same element size. The caller checked the bounds.
+    The caller checked the bounds.
     """
     if dtype is not base._dtype:
-        base = base.view(dtype)  # type: ignore[attr-defined]
+        whole = base.numel() * base.element_size() // dtype.itemsize * dtype.itemsize
+        base = base[: whole // base.element_size()].view(dtype)  # type: ignore[index]
     count, flat = math.prod(size), (base.numel(),)
     if not count or not is_row_major(size, stride):
         return as_strided(base, size, stride, offset).detach()

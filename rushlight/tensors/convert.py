@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.base.devices import META, find_device, require_cpu
 from rushlight.base.devices import device as Device
-from rushlight.base.devices import require_cpu
 from rushlight.base.dtypes import (
     DType,
     bfloat16,
@@ -30,7 +30,7 @@ from rushlight.base.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
-from rushlight.ir.node import const_node
+from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
 from rushlight.tensors.from_data import tensor_of
@@ -64,19 +64,30 @@ def to(
         if isinstance(arg, DType):
             dtype = arg
         elif isinstance(arg, Tensor):
-            dtype = arg._dtype
+            dtype, device = arg._dtype, arg.device
         elif isinstance(arg, str | Device) or (isinstance(arg, int) and not isinstance(arg, bool)):
             device = arg
         elif arg is None or isinstance(arg, bool):
             continue
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
-    require_cpu(device)
+    place = self.device if device is None else find_device(device)
     if dtype is not None and not isinstance(dtype, DType):
         raise TypeError(f"to(): argument 'dtype' must be torch.dtype, not {type(dtype).__name__}")
+    if place is not self.device:
+        return move(self, place, dtype or self._dtype)
     if dtype is None or dtype is self._dtype:
         return clone(self) if copy else self
     return cast(self, dtype)
+
+
+def move(tensor: Tensor, place: Device, dtype: DType) -> Tensor:
+    """From "cpu" to "meta", which keeps the shape alone; the way back is an error."""
+    if place is not META:
+        look(tensor)  # raises
+    empty = new_tensor(no_value_node(tensor._shape, dtype))
+    always = new_tensor(const_node(True, bool_))
+    return apply(ops.where, (always, empty, cast(tensor, dtype)), label="ToCopyBackward0")
 
 
 def _caster(dtype: DType) -> Any:
@@ -111,7 +122,7 @@ def type_as(self: Tensor, other: Tensor) -> Tensor:
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    return self
+    return to(self, "cpu")
 
 
 def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import require_cpu
+from rushlight.base.devices import META, find_device
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
-from rushlight.ir.node import Node, const_node, scalar_node
+from rushlight.ir.node import Node, const_node, no_value_node, scalar_node
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
@@ -31,7 +31,8 @@ def made(
     if unknown:
         caller = sys._getframe(1).f_code.co_name
         raise TypeError(f"{caller}() got an unexpected keyword argument '{next(iter(unknown))}'")
-    require_cpu(device)
+    if find_device(device) is META:
+        node = no_value_node(node.shape, node.dtype)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
     if pin_memory:
@@ -119,12 +120,23 @@ def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
     return zeros(size, **options)
 
 
+def beside(like: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a creation function, on the device of `like` where they name none."""
+    if options.get("device") is None:
+        options["device"] = like.device
+    return options
+
+
 def zeros_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return made(filled(input._shape, const_node(0, dtype or input._dtype)), **options)
+    return made(
+        filled(input._shape, const_node(0, dtype or input._dtype)), **beside(input, options)
+    )
 
 
 def ones_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return made(filled(input._shape, const_node(1, dtype or input._dtype)), **options)
+    return made(
+        filled(input._shape, const_node(1, dtype or input._dtype)), **beside(input, options)
+    )
 
 
 empty_like = zeros_like
@@ -133,15 +145,18 @@ empty_like = zeros_like
 def full_like(
     input: Tensor, fill_value: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    return made(filled(input._shape, number_node(fill_value, dtype or input._dtype)), **options)
+    return made(
+        filled(input._shape, number_node(fill_value, dtype or input._dtype)),
+        **beside(input, options),
+    )
 
 
 def new_zeros(self: Tensor, *size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return zeros(*size, dtype=dtype or self._dtype, **options)
+    return zeros(*size, dtype=dtype or self._dtype, **beside(self, options))
 
 
 def new_ones(self: Tensor, *size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return ones(*size, dtype=dtype or self._dtype, **options)
+    return ones(*size, dtype=dtype or self._dtype, **beside(self, options))
 
 
 new_empty = new_zeros
@@ -150,7 +165,7 @@ new_empty = new_zeros
 def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    return full(size, fill_value, dtype=dtype or self._dtype, **options)
+    return full(size, fill_value, dtype=dtype or self._dtype, **beside(self, options))
 
 
 def arange(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
@@ -238,7 +253,7 @@ def logspace(
     **options: Any,
 ) -> Tensor:  # fmt: skip
     line = linspace(start, end, steps, dtype=dtype)
-    if line._dtype.kind == "float":
+    if line._dtype.is_inexact:
         return made(ops.pow_.node(number_node(base, line._dtype), line._value()), **options)
     # Whole numbers: whole ends, powers in float64, cut at last.
     places = linspace(int(start), int(end), steps, dtype=float64)

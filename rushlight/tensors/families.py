@@ -15,11 +15,13 @@ from rushlight.tensors import (
     functions_factor,
     functions_foreach,
     functions_integrals,
+    functions_layers,
     functions_linalg,
     functions_math,
     functions_matrix,
     functions_native,
     functions_reduce,
+    functions_rnn,
     functions_sampling,
     functions_select,
     functions_shape,
@@ -35,6 +37,7 @@ from rushlight.tensors import (
     random,
     untyped,
 )
+from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
 
@@ -42,14 +45,15 @@ FAMILIES = (
     functions_view, functions_slices, functions_math, functions_select, functions_unique,
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
-    functions_native, functions_turned, functions_complex, functions_spectral, functional_sample,
-    functions_foreach, functions_checks, odd_methods, untyped, functions_sampling, random,
+    functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
+    functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
+    functions_sampling, functions_layers, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
-    METHODS.update(_family.METHODS)
+    METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
@@ -64,6 +68,8 @@ cumulative_trapezoid trapezoid unsafe_split""".split()
 IN_PLACE = (
     """i0 igamma igammac ldexp mvlgamma renorm index_reduce conj_physical polygamma""".split()
 )
+for _table in (FUNCTIONS, METHODS):
+    _table.update({n: with_other_names(f, n) for n, f in _table.items() if callable(f)})
 for _name in WITH_OUT:
     FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
 for _name in IN_PLACE:

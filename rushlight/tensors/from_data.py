@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import require_cpu
+from rushlight.base.devices import CPU, META, current_device, find_device
 from rushlight.base.dtypes import (
     DType,
     bool_,
@@ -21,9 +21,9 @@ from rushlight.base.dtypes import (
     float64,
     int64,
 )
-from rushlight.ir.node import const_node
+from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import integer_range, zeros
+from rushlight.tensors.creation import beside, integer_range, zeros
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.layouts import strided
 from rushlight.tensors.numbers import Defaults
@@ -36,11 +36,17 @@ def tensor(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """A copy of the data, without history."""
-    require_cpu(device)
-    result = tensor_of(data, dtype)
+    result = placed(tensor_of(data, dtype), device)
     if requires_grad and not result._dtype.is_inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
+
+
+def placed(made: Tensor, device: Any) -> Tensor:
+    """The tensor on the device, or what stands for it on "meta"."""
+    if find_device(device) is META:
+        return new_tensor(no_value_node(made._shape, made._dtype))
+    return made
 
 
 def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
@@ -154,7 +160,22 @@ def _check_len(length: int, depth: int, shape: list) -> None:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """The tensor itself or shared memory where possible, otherwise a copy."""
-    require_cpu(device)
+    if device is not None or current_device() is META:
+        return moved(as_tensor_here(data, dtype), device, data)
+    return as_tensor_here(data, dtype)
+
+
+def moved(found: Tensor, device: Any, data: Any) -> Tensor:
+    """What `as_tensor` found, on the device; a tensor stays where it is when none is given."""
+    if device is None and isinstance(data, Tensor):
+        return found
+    if find_device(device) is CPU and found.is_meta:
+        found.numpy()  # raises
+    return found if found.device is find_device(device) else placed(found, device)
+
+
+def as_tensor_here(data: Any, dtype: DType | None) -> Tensor:
+    """`as_tensor` without a device."""
     if isinstance(data, Tensor):
         return data if dtype is None or dtype is data._dtype else apply(ops.cast, (data, dtype))
     if isinstance(data, np.ndarray):
@@ -260,7 +281,7 @@ def legacy_build(cls: type, args: tuple) -> Tensor:
 def new_tensor_method(
     self: Tensor, data: Any, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
-    return tensor(data, dtype=dtype or self._dtype, **options)
+    return tensor(data, dtype=dtype or self._dtype, **beside(self, options))
 
 
 LEGACY.build = legacy_build

@@ -29,7 +29,7 @@ from rushlight.tensors.functions_shape import one_hot
 from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.info import finfo
-from rushlight.tensors.inplace import NAMES, check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
@@ -85,7 +85,7 @@ def _not_negative(input: Tensor, lambd: float) -> None:
     if not 0 <= lambd <= top:
         raise RuntimeError(
             f"lambda must be in range [0, {top:.6g}] for input dtype "
-            f"{NAMES[input._dtype.name]}, but found {lambd:g}"
+            f"{input._dtype.scalar_name}, but found {lambd:g}"
         )
 
 
@@ -248,8 +248,8 @@ def linear(
                 f"{cpp_name(input._dtype)} != {cpp_name(weight._dtype)}"
             )
         raise RuntimeError(
-            f"self and mat2 must have the same dtype, but got {NAMES[input._dtype.name]} and "
-            f"{NAMES[weight._dtype.name]}"
+            f"self and mat2 must have the same dtype, but got {input._dtype.scalar_name} and "
+            f"{weight._dtype.scalar_name}"
         )
     label = (
         "ViewBackward0"

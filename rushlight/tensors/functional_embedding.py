@@ -20,7 +20,7 @@ from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_select import index_select, searchsorted
 from rushlight.tensors.functions_view import reshape, unsqueeze
 from rushlight.tensors.indexing import check_index
-from rushlight.tensors.inplace import NAMES, store
+from rushlight.tensors.inplace import store
 from rushlight.tensors.tensor import Tensor
 
 
@@ -33,7 +33,7 @@ def _row_numbers(input: Tensor, name: str) -> Tensor:
     if input._dtype not in (int64, int32):
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: "
-            f"Long, Int; but got torch.{NAMES[input._dtype.name]}Tensor instead (while checking "
+            f"Long, Int; but got torch.{input._dtype.scalar_name}Tensor instead (while checking "
             f"arguments for {name})"
         )
     return input if input._dtype is int64 else input.to(int64)

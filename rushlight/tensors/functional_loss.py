@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import ops
+from rushlight.ops.class_target import class_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
@@ -78,16 +79,21 @@ def cross_entropy(
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
-    _check_target(input, target, ignore_index)
-    return apply(
+    if target._dtype.kind == "float" and ignore_index >= 0 and target._shape == input._shape:
+        raise RuntimeError("ignore_index is not supported for floating point target")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    loss = apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",
     )  # fmt: skip
+    _check_range(input, target, ignore_index)
+    return loss
 
 
-def _check_target(input: Tensor, target: Tensor, ignore_index: int) -> None:
-    if target._dtype.kind != "float" and input.dim():
-        classes = input._shape[1 if input.dim() > 1 else 0]
+def _check_range(input: Tensor, target: Tensor, ignore_index: int) -> None:
+    if target._dtype.kind != "float":
+        classes = input._shape[class_dim(input.dim())]
         check_index(target, classes, "Target {bad} is out of bounds.", IndexError,
                     ignored=ignore_index)  # fmt: skip
 
@@ -97,8 +103,9 @@ def nll_loss(
     ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
-    _check_target(input, target, ignore_index)
-    return apply(ops.nll_loss, (input, target, weight, ignore_index, how))
+    loss = apply(ops.nll_loss, (input, target, weight, ignore_index, how))
+    _check_range(input, target, ignore_index)
+    return loss
 
 
 def binary_cross_entropy(
@@ -149,9 +156,12 @@ def poisson_nll_loss(
 
 
 def _check_variance(input: Tensor, target: Tensor, var: Tensor) -> None:
-    """A variance for each element, for each row, or for each line of the last dimension."""
-    fits = var._shape in (input._shape, input._shape[:-1], (*input._shape[:-1], 1))
-    if not fits and var.dim():
+    """A variance for each element, for each row, or one for all along one dimension."""
+    if not var.dim() or var._shape in (input._shape, input._shape[:-1]):
+        return
+    both = zip(input._shape, var._shape, strict=False)
+    others = [there for here, there in both if here != there]
+    if var.dim() != input.dim() or others != [1]:
         raise ValueError("var is of incorrect size")
 
 

@@ -73,6 +73,9 @@ def batch_norm(
     for name, given in named:
         if given is not None and given.numel() != channels:
             raise RuntimeError(f"{name} should contain {channels} elements not {given.numel()}")
+    if eps < 0 or (training and eps == 0):
+        rule = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {rule}, but got {eps}")
     if not input.numel():
         empty = input.clone()
         return linked(linked(empty, weight), bias) if weight is not None and bias is not None else (

@@ -16,7 +16,6 @@ from rushlight.tensors.convert import clone
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import select
 from rushlight.tensors.functions_view import alias, transpose
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 from rushlight.tensors.view import CONJ, NEG
@@ -105,7 +104,7 @@ def view_as_complex(input: Tensor) -> Tensor:
     if input._dtype not in PARTS:
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a "
-            f"tensor of scalar type: {NAMES[input._dtype.name]}"
+            f"tensor of scalar type: {input._dtype.scalar_name}"
         )
     if not input.dim():
         raise RuntimeError("Input tensor must have one or more dimensions")
@@ -157,12 +156,12 @@ def _two_parts(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
     if a._dtype not in PARTS or b._dtype not in PARTS:
         raise RuntimeError(
             "Expected both inputs to be Half, Float or Double tensors but got "
-            f"{NAMES[a._dtype.name]} and {NAMES[b._dtype.name]}"
+            f"{a._dtype.scalar_name} and {b._dtype.scalar_name}"
         )
     if a._dtype is not b._dtype:
         raise RuntimeError(
-            f"Expected object of scalar type {NAMES[a._dtype.name]} but got scalar type "
-            f"{NAMES[b._dtype.name]} for second argument"
+            f"Expected object of scalar type {a._dtype.scalar_name} but got scalar type "
+            f"{b._dtype.scalar_name} for second argument"
         )
     return a, b
 

@@ -73,7 +73,7 @@ def cholesky_ex(
     """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
     low = apply(ops.cholesky, (input, bool(check_errors)))
     info = apply(ops.cholesky_info, (input.detach(),))
-    return write_results(CholeskyEx((matrix_transpose(low) if upper else low, info)), out)
+    return write_results(CholeskyEx((conj_transpose(low) if upper else low, info)), out)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -89,7 +89,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = Non
 def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:  # noqa: N803
     """L and D in one matrix, and the pivots of Bunch and Kaufman. The lower triangle counts."""
     need_square("ldl_factor", A)
-    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots"))
+    parts = tuple(apply(ops.ldl, (A.detach(), part, hermitian)) for part in ("ld", "pivots"))
     return write_results(LdlFactor(parts), out)
 
 
@@ -102,7 +102,8 @@ def ldl_factor_ex(
 ) -> Any:
     """ldl_factor, and the first zero on the diagonal of D (0: none)."""
     need_square("ldl_factor_ex", A)
-    parts = tuple(apply(ops.ldl, (A.detach(), part)) for part in ("ld", "pivots", "info"))
+    names = ("ld", "pivots", "info")
+    parts = tuple(apply(ops.ldl, (A.detach(), part, hermitian)) for part in names)
     if check_errors and look(parts[2]).any():
         raise LinAlgError(f"linalg.ldl_factor_ex: D of matrix {np.argmax(look(parts[2]))} has a 0")
     return write_results(LdlFactorEx(parts), out)
@@ -114,7 +115,7 @@ def ldl_solve(
 ) -> Tensor:  # fmt: skip
     """X with A X = B, from ldl_factor of A."""
     need_square("ldl_solve", LD)
-    return finish(apply(ops.ldl_solve, (LD.detach(), pivots, B.detach())), out)
+    return finish(apply(ops.ldl_solve, (LD.detach(), pivots, B.detach(), hermitian)), out)
 
 
 # LU ----------------------------------------------------------------------------------------

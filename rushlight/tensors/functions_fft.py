@@ -18,7 +18,7 @@ from rushlight.tensors.functions_complex import conj_physical
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_shape import roll
 from rushlight.tensors.functions_slices import narrow
-from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.inplace import write_out
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -46,7 +46,7 @@ def _complex(input: Tensor) -> Tensor:
 
 def _check_supported(input: Tensor) -> Tensor:
     if input._dtype.to_real().itemsize == 2:
-        raise RuntimeError(f"Unsupported dtype {NAMES[input._dtype.name]}")
+        raise RuntimeError(f"Unsupported dtype {input._dtype.scalar_name}")
     return input
 
 
@@ -119,7 +119,7 @@ def to_real_numbers(spectra: Tensor, norm: str, size: int) -> Tensor:
 def _real_only(name: str, input: Tensor) -> Tensor:
     if input._dtype.is_complex:
         raise RuntimeError(
-            f"{name} expects a real input tensor, but got {NAMES[input._dtype.name]}"
+            f"{name} expects a real input tensor, but got {input._dtype.scalar_name}"
         )
     return _floating(input)
 

@@ -16,7 +16,6 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -24,10 +23,8 @@ from rushlight.tensors.type_names import cpp_name
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:
     if a._dtype is not b._dtype:
-        raise RuntimeError(
-            "expected m1 and m2 to have the same dtype, but got: "
-            f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
-        )
+        have = f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
 
 
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -37,9 +34,8 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
-    pair = (a.dim(), b.dim())
     names = {(1, 1): "Dot", (2, 2): "Mm", (2, 1): "Mv", (3, 3): "Bmm"}
-    return f"{names.get(pair, 'UnsafeView')}Backward0"
+    return f"{names.get((a.dim(), b.dim()), 'UnsafeView')}Backward0"
 
 
 def _matrix(value: Tensor, name: str, ndim: int) -> None:
@@ -77,7 +73,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
     if input._dtype is not tensor._dtype:
         raise RuntimeError(
             "dot : expected both vectors to have same dtype, but found "
-            f"{NAMES[input._dtype.name]} and {NAMES[tensor._dtype.name]}"
+            f"{input._dtype.scalar_name} and {tensor._dtype.scalar_name}"
         )
     if input._shape != tensor._shape:
         raise RuntimeError(
@@ -105,7 +101,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _factor(value: Any, base: Tensor) -> Any:
     """alpha and beta are numbers of the tensor's dtype."""
-    if base._dtype.kind == "float" or isinstance(value, Tensor):
+    if base._dtype.is_inexact or isinstance(value, Tensor):
         return value
     return bool(value) if base._dtype.kind == "bool" else int(value)
 
@@ -215,6 +211,9 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype.is_complex:
+        shown = cpp_name(x1._dtype)
+        raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")
     if x1._shape[-1] != x2._shape[-1]:
         raise RuntimeError(
             "X1 and X2 must have the same number of columns. "

@@ -138,7 +138,7 @@ def _spread(input: Tensor, dim: Any, correction: float, keepdim: Any, dtype: Any
     count = count if keepdim else reshape(count, total._shape)
     if correction:
         count = (count - correction).clamp(min=0)
-    result = total / count
+    result = reduce.cast_to(total / count, x._dtype)
     return apply(ops.sqrt, (result,)) if root else result
 
 
@@ -162,7 +162,7 @@ def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: D
               mask: Tensor | None = None) -> Tensor:  # fmt: skip
     """log of the sum of exponentials of what the mask keeps."""
     dims = tuple(range(input.dim())) if _all_dims(dim) is None else dim
-    wide = input if input._dtype.kind == "float" else input.to(Defaults.dtype)
+    wide = input if input._dtype.is_inexact else input.to(Defaults.dtype)
     x = _filled(reduce.cast_to(wide, dtype), mask, -math.inf)
     result = reduce.logsumexp(x, dims, keepdim) if input.dim() else x.clone()
     return reduce.cast_to(result, dtype or input._dtype)

@@ -14,7 +14,7 @@ from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
-from rushlight.tensors.numbers import CATEGORY, result_type
+from rushlight.tensors.numbers import CATEGORY, INEXACT, result_type
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -118,9 +118,24 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     return apply(ops.sub, (other, scaled))
 
 
+# Closer than exp(exponent * log(x)), which all other powers of complex numbers are.
+COMPLEX_POWERS: dict[float, Callable[[Tensor], Tensor]] = {
+    -2: lambda x: apply(ops.reciprocal, (apply(ops.mul, (x, x)),)),
+    -1: lambda x: apply(ops.reciprocal, (x,)),
+    -0.5: lambda x: apply(ops.rsqrt, (x,)),
+    0.5: lambda x: apply(ops.sqrt, (x,)),
+    2: lambda x: apply(ops.mul, (x, x)),
+    3: lambda x: apply(ops.mul, (apply(ops.mul, (x, x)), x)),
+}
+
+
 def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
     if isinstance(input, Tensor):
         check_power(input, exponent)
+        if input._dtype.kind == "complex" and exponent.__class__ in (int, float):
+            short = COMPLEX_POWERS.get(exponent)
+            if short is not None:
+                return finish(short(input), out)
     return finish(apply(ops.pow_, (or_tensor(input, exponent), exponent)), out)
 
 
@@ -182,9 +197,13 @@ def nan_to_num(
     input: Tensor, nan: float | None = None, posinf: float | None = None,
     neginf: float | None = None, *, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    if input._dtype.kind != "float":
+    if input._dtype.kind not in INEXACT:
         return finish(input.clone(), out)
-    top = _largest(input._dtype)
+    top = _largest(input._dtype.to_real())
+    if input._dtype.kind == "complex":
+        ends = (0.0 if nan is None else nan, top if posinf is None else posinf)
+        low = -top if neginf is None else neginf
+        return finish(apply(ops.nan_to_num, (input, *ends, low)), out)
     result = apply(ops.where, (apply(ops.isnan, (input,)), 0.0 if nan is None else nan, input))
     high = top if posinf is None else posinf
     result = apply(ops.where, (apply(ops.eq, (result, float("inf"))), high, result))

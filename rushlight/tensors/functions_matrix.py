@@ -43,7 +43,6 @@ from rushlight.tensors.functions_view import (
     squeeze,
     unsqueeze,
 )
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.interop import look
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -53,7 +52,7 @@ def _need_float(name: str, x: Tensor) -> None:
     if not x._dtype.is_inexact:
         raise RuntimeError(
             f"{name}: Expected a floating point or complex tensor as input. "
-            f"Got {NAMES[x._dtype.name]}"
+            f"Got {x._dtype.scalar_name}"
         )
 
 
@@ -322,14 +321,15 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
         return A.clone()
     size = float(np.abs(look(A.detach())).sum(-2, dtype=np.float64).max())
     squarings = max(0, math.ceil(math.log2(size))) if 0 < size < math.inf else 0
-    x = A / 2.0**squarings
-    one = eye(A._shape[-1], dtype=A._dtype)
+    wide = A.to(A._dtype.compute)
+    x = wide / 2.0**squarings
+    one = eye(A._shape[-1], dtype=wide._dtype)
     result = one + x / 18
     for k in range(17, 0, -1):
         result = one + matmul(x, result) / k
     for _ in range(squarings):
         result = matmul(result, result)
-    return result
+    return result.to(A._dtype)
 
 
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803

@@ -18,7 +18,7 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import NAMES, write_out
+from rushlight.tensors.inplace import write_out
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
@@ -34,9 +34,7 @@ AMinMax = result_class("aminmax", ("min", "max"))
 
 def _dims(dim: Any) -> Any:
     """None and () are all dims; a list becomes a tuple."""
-    if dim is None or isinstance(dim, int):
-        return dim
-    return tuple(dim) or None
+    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
 
 
 def cast_to(input: Tensor, dtype: DType | None) -> Tensor:
@@ -76,7 +74,7 @@ def mean(
     if not input._dtype.is_inexact:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or "
-            f"complex dtype. Got: {NAMES[input._dtype.name]}"
+            f"complex dtype. Got: {input._dtype.scalar_name}"
         )
     return finish(apply(ops.mean, (input, dim, bool(keepdim)), label=_label("Mean", dim)), out)
 
@@ -278,7 +276,7 @@ def vector_norm(
     if not x._dtype.is_inexact:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {NAMES[x._dtype.name]}"
+            f"Got {x._dtype.scalar_name}"
         )
     label = "LinalgVectorNormBackward0"
     return finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
@@ -369,11 +367,11 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     if input._dtype is not other._dtype:
-        raise RuntimeError(f"{NAMES[input._dtype.name]} did not match {NAMES[other._dtype.name]}")
+        raise RuntimeError(f"{input._dtype.scalar_name} did not match {other._dtype.scalar_name}")
     for name, value in (("rtol", rtol), ("atol", atol)):
         if not value >= 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
-    if input._dtype.kind == "float":
+    if input._dtype.is_inexact:
         return apply(ops.isclose, (input, other, float(rtol), float(atol), bool(equal_nan)))
     same = apply(ops.eq, (input, other))
     if not rtol and not atol:

@@ -12,7 +12,6 @@ from rushlight import ops
 from rushlight.base.dtypes import DType
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
@@ -28,8 +27,10 @@ def _reshaped(t: Tensor, shape: tuple, strides: tuple, offset: int, label: str) 
     return make_view(t, steps, shape, strides, offset, label)
 
 
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *shape: Any, size: Any = None, dtype: DType | None = None) -> Tensor:
     """The same memory under another shape (or, with a dtype, read as other numbers)."""
+    if not shape:
+        shape = (size if dtype is None else dtype,)
     if len(shape) == 1 and isinstance(shape[0], DType):
         return _view_dtype(input, shape[0])
     wanted = infer_size(parse_size(shape), input.numel())
@@ -52,7 +53,7 @@ def _view_dtype(t: Tensor, dtype: DType) -> Tensor:
 
 def _view_size(t: Tensor, dtype: DType, have: int, want: int) -> Tensor:
     """Numbers of another size: the last dimension, one after the other in memory, changes."""
-    how = f"to view {NAMES[t._dtype.name]} as {NAMES[dtype.name]} (different element sizes)"
+    how = f"to view {t._dtype.scalar_name} as {dtype.scalar_name} (different element sizes)"
     if not t.dim():
         raise RuntimeError(f"self.dim() cannot be 0 {how}")
     strides, shape, offset = t.stride(), t._shape, t.storage_offset()

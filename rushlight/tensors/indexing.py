@@ -20,6 +20,7 @@ from rushlight.base.dtypes import bool_, int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
+from rushlight.ops.indexed import scatter_joined
 from rushlight.ops.rules import broadcast_shapes
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
@@ -186,7 +187,10 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
         value = permute(value, _inverse(back))
     if not value.numel():
         return
-    changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
+    if view._dtype is bool_:
+        changed = scatter_joined(moved, value, index, kind)
+    else:
+        changed = apply(ops.scatter_nd, (moved, value, index, kind), label="IndexPutBackward0")
     if order is not None:
         changed = permute(changed, _inverse(order))
     assign(view, changed)
@@ -198,7 +202,7 @@ def index_tensor(value: Any) -> Tensor:
         if isinstance(value, Sequence) and len(value) == 0:
             return tensor_of([], int64)
         value = tensor_of(value)
-    if value._dtype.kind == "float":
+    if value._dtype.is_inexact:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     return value
 
@@ -278,7 +282,7 @@ def _add_item(plan: _Plan, item: Any) -> None:
     elif item._dtype in (bool_, uint8):
         _add_mask(plan, item)
     else:
-        if item._dtype.kind == "float":
+        if item._dtype.is_inexact:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         plan.indices.append((len(plan.shape), item))
         plan.whole()

@@ -15,7 +15,6 @@ from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.base.dtypes import BYTE_FLOATS
 from rushlight.engine.capture import open_session
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
@@ -36,13 +35,6 @@ OVERLAP = (
     "unsupported operation: more than one element of the written-to tensor refers to a single "
     "memory location. Please clone() the tensor before performing the operation."
 )
-NAMES = {
-    "float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16",
-    "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
-    "bool": "Bool", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-    **{dtype.name: dtype.name.capitalize() for dtype in BYTE_FLOATS},
-}  # fmt: skip
 
 
 class ZeroFn(GradFn):
@@ -110,8 +102,8 @@ def store(tensor: Tensor, result: Tensor) -> Tensor:
 def check_can_cast(have: Any, want: Any) -> None:
     if CATEGORY[have.kind] > CATEGORY[want.kind]:
         raise RuntimeError(
-            f"result type {NAMES[have.name]} can't be cast to the desired output type "
-            f"{NAMES[want.name]}"
+            f"result type {have.scalar_name} can't be cast to the desired output type "
+            f"{want.scalar_name}"
         )
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import complex32, complex64, convert_array
-from rushlight.tensors.inplace import NAMES
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.view import CONJ, NEG
@@ -35,7 +34,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 "instead."
             )
         if self._dtype.np.kind == "V" or self._dtype.name == "bfloat16":
-            raise TypeError(f"Got unsupported ScalarType {NAMES[self._dtype.name]}")
+            raise TypeError(f"Got unsupported ScalarType {self._dtype.scalar_name}")
         for bit, name in ((CONJ, "conjugate"), (NEG, "negative")):
             if self._view is not None and self._view.has_bit(bit):
                 raise RuntimeError(

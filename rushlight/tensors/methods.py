@@ -19,6 +19,7 @@ from rushlight.tensors import (
     indexing,
     interop,
 )  # fmt: skip
+from rushlight.tensors.argument_names import LISTS, OVERLOADS, with_other_names
 from rushlight.tensors.creation import new_empty, new_full, new_ones, new_zeros
 from rushlight.tensors.from_data import new_tensor_method
 from rushlight.tensors.printing import tensor_repr
@@ -81,6 +82,9 @@ def install() -> dict[str, Any]:
         for end in ("", "_"):
             if hasattr(Tensor, name + end):
                 setattr(Tensor, alias + end, getattr(Tensor, name + end))
+    for name in (*OVERLOADS, *LISTS):
+        if hasattr(Tensor, name):
+            setattr(Tensor, name, with_other_names(getattr(Tensor, name), name))
     for name, function in PROPERTIES.items():
         setattr(Tensor, name, property(function))
     for name, pair in WRITABLE_PROPERTIES.items():

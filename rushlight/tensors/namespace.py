@@ -13,7 +13,7 @@ from rushlight.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )  # fmt: skip
-from rushlight.base.devices import device
+from rushlight.base.devices import current_device, device, set_default_device
 from rushlight.base.dtypes import (
     DType,
     bfloat16,
@@ -47,10 +47,10 @@ from rushlight.tensors import (
     convert,
     families,
     functional_act,
-    functional_embedding,
     functions_math,
     methods,
 )  # fmt: skip
+from rushlight.tensors.argument_names import LISTS, OVERLOADS, with_other_names
 from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
@@ -168,12 +168,8 @@ def get_float32_matmul_precision() -> str:
     return _Flags.precision
 
 
-def set_default_device(device: Any) -> None:
-    convert.require_cpu(device)
-
-
 def get_default_device() -> Any:
-    return device("cpu")
+    return current_device()
 
 
 def set_default_tensor_type(t: Any) -> None:
@@ -211,9 +207,7 @@ TABLE.update({dtype.name: dtype for dtype in (
 )})  # fmt: skip
 TABLE.update(by_name(
     functional_act.relu, functional_act.selu, functional_act.celu, functional_act.prelu,
-    functional_act.layer_norm, functional_act.rms_norm, functional_act.group_norm,
-    functional_act.batch_norm, functional_act.dropout, functional_embedding.embedding,
-    functional_act.cosine_similarity, functional_act.pairwise_distance,
+    functional_act.rms_norm, functional_act.cosine_similarity, functional_act.pairwise_distance,
 ))  # fmt: skip
 TABLE.update(
     empty_like=empty_like, default_generator=default_generator, strided=strided,
@@ -228,3 +222,6 @@ TABLE.update(
     pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
+TABLE.update({
+    name: with_other_names(TABLE[name], name) for name in (*OVERLOADS, *LISTS) if name in TABLE
+})  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 
 from rushlight.tensors.creation import empty
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_view import unsqueeze
 from rushlight.tensors.size import Size
 from rushlight.tensors.tensor import Tensor
 
@@ -30,12 +29,6 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
 
 def record_stream(self: Tensor, s: Any) -> None:
     """Accepted: memory is given back when nobody holds the tensor, there are no streams."""
-
-
-def unsqueeze_(self: Tensor, dim: int) -> Tensor:
-    """A dimension of size 1 at `dim`, in place."""
-    self.data = unsqueeze(self.detach(), dim)
-    return self
 
 
 def dequantize(self: Tensor) -> Tensor:
@@ -65,7 +58,7 @@ def to_device(name: str) -> Callable[..., Tensor]:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Any] = {
-    "new": new, "record_stream": record_stream, "unsqueeze_": unsqueeze_,
+    "new": new, "record_stream": record_stream,
     "dequantize": dequantize, "to_dense": to_dense,
     **{name: to_device(name) for name in ("xpu", "hpu", "mtia")},
     **{name: _not_quantized for name in ("q_scale", "q_zero_point", "int_repr", "qscheme")},

@@ -32,7 +32,7 @@ NUMBERS = {name: kind for kind, names in _NAMES.items() for name in names.split(
 
 def number_rule(name: str) -> str:
     """NEVER, SECOND or ONE (of both) for a public name; '' where anything goes."""
-    return NUMBERS.get(name.rpartition("special_")[2], "")
+    return NUMBERS.get(name.rpartition("special_")[2].rstrip("_"), "")
 
 
 def check_operands(name: str, rule: str, args: tuple[Any, ...]) -> None:

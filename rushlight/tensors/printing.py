@@ -171,9 +171,11 @@ def tensor_text(tensor: Any, indent: int) -> str:
 def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
     plain = type(tensor).__name__ in ("Tensor", "Parameter")
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
-    suffixes = []
-    if tensor.numel() == 0:
-        if tensor.dim() != 1:
+    suffixes = ["device='meta'"] if tensor.is_meta else []
+    if tensor.is_meta:
+        tensor_contents = "..."
+    if tensor.numel() == 0 or tensor.is_meta:
+        if tensor.dim() != 1 or tensor.is_meta:
             suffixes.append(f"size={tuple(tensor.shape)}")
         if tensor.dtype is not Defaults.dtype:
             suffixes.append(f"dtype={tensor.dtype}")

@@ -8,8 +8,9 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32
 from rushlight.ir.node import Node, const_node, scalar_node
-from rushlight.tensors.creation import made, number_node, wanted_size
+from rushlight.tensors.creation import beside, made, number_node, wanted_size
 from rushlight.tensors.forms import linked
+from rushlight.tensors.functions_complex import view_as_real
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace, write_out
@@ -110,15 +111,15 @@ def _int_range(args: tuple, options: dict) -> tuple[int, int, Any]:
 
 
 def rand_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return rand(input._shape, dtype=dtype or input._dtype, **options)
+    return rand(input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randn_like(input: Tensor, *, dtype: DType | None = None, **options: Any) -> Tensor:
-    return randn(input._shape, dtype=dtype or input._dtype, **options)
+    return randn(input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randint_like(input: Tensor, *args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
-    return randint(*args, input._shape, dtype=dtype or input._dtype, **options)
+    return randint(*args, input._shape, dtype=dtype or input._dtype, **beside(input, options))
 
 
 def randperm(
@@ -217,6 +218,9 @@ def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: An
         raise RuntimeError(
             f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}"
         )
+    if self._dtype.is_complex:
+        uniform_(view_as_real(self), low, high, generator=generator)
+        return self
     _float_only(self, "check_uniform_bounds")
     unit = uniform_node(self._shape, self._dtype, generator)
     wide = _wide(self._dtype)

@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.base.pytree import flatten
-from rushlight.compiler.target import HostCall
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.origin import lines_of
+from rushlight.engine.programs import lines_of_host_calls
 from rushlight.engine.realize import (
     find_donated,
     run_program,
@@ -128,8 +127,7 @@ class Builder:
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
             self.grad_results,
-            {c.at: " or ".join(lines_of(recording.order[c.at])) for region in program.plan.regions
-             for c in region if isinstance(c, HostCall) and c.at is not None},
+            lines_of_host_calls(program, recording),
         )  # fmt: skip
 
     def _fixed_arguments(self) -> list[tuple[int, Storage]]:

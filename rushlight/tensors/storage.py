@@ -18,7 +18,7 @@ from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import WAITING, Ref
 from rushlight.engine.realize import flush, read
-from rushlight.ir.node import Node, buffer_node
+from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
 SNAPSHOT_BYTES = 1 << 26
@@ -59,6 +59,10 @@ class Storage(Ref):
         """Give the cell a new value (same shape and dtype)."""
         if self.foreign is not None:
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+        elif self.node.buffer is NO_VALUE:
+            pass  # it has no value, so it cannot get another one
+        elif node.buffer is NO_VALUE:
+            read(node)  # raises
         else:
             self.node = node
             WAITING.some = True

@@ -13,11 +13,11 @@ from typing import Any
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.base.devices import CPU, device
+from rushlight.base.devices import CPU, META, device
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
-from rushlight.ir.node import Node
+from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
 from rushlight.tensors.size import Size, is_row_major, row_major
@@ -174,7 +174,11 @@ class Tensor(GradSide):
 
     @property
     def device(self) -> device:
-        return CPU
+        return META if self._storage.node.buffer is NO_VALUE else CPU
+
+    @property
+    def is_meta(self) -> bool:
+        return self._storage.node.buffer is NO_VALUE
 
     @property
     def layout(self) -> Any:
@@ -184,7 +188,7 @@ class Tensor(GradSide):
     def is_cuda(self) -> bool:
         return False
 
-    is_sparse = is_quantized = is_mps = is_xpu = is_meta = is_mkldnn = is_nested = is_cuda
+    is_sparse = is_quantized = is_mps = is_xpu = is_mkldnn = is_nested = is_cuda
 
     def is_floating_point(self) -> bool:
         return self._dtype.kind == "float"

@@ -34,12 +34,6 @@ _CPP_NAMES = {
     "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }  # fmt: skip
-# Dtypes without a class of tensors in the texts of expand.
-_PLAIN_NAMES = {
-    "bool": "Bool", "bfloat16": "BFloat16", "uint16": "UInt16", "uint32": "UInt32",
-    "uint64": "UInt64", "complex64": "ComplexFloat", "complex128": "ComplexDouble",
-    "complex32": "ComplexHalf",
-}  # fmt: skip
 
 
 def cpp_name(dtype: DType) -> str:
@@ -49,7 +43,6 @@ def cpp_name(dtype: DType) -> str:
 
 def expand_name(dtype: DType) -> str:
     """The class of tensors as the error text of expand names it."""
-    if dtype.name in _PLAIN_NAMES:
-        return f"CPU{_PLAIN_NAMES[dtype.name]}Type"
-    names = {found: name for name, found in TYPE_NAMES.items()}
-    return f"torch.{names[dtype]}"
+    if dtype in (float32, float64, float16, int64, int32, int16, int8, uint8):
+        return f"torch.{dtype.scalar_name}Tensor"
+    return f"CPU{dtype.scalar_name}Type"

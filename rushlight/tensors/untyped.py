@@ -19,6 +19,7 @@ from rushlight.base.dtypes import DType, uint8
 from rushlight.base.errors import NotSupportedError
 from rushlight.engine.live import live_refs
 from rushlight.tensors.convert import set_ as set_from_tensor
+from rushlight.tensors.from_data import over_array
 from rushlight.tensors.size import row_major
 from rushlight.tensors.storage import Storage, data_node
 from rushlight.tensors.tensor import Tensor, base_of, new_tensor
@@ -68,13 +69,38 @@ class UntypedStorage:
         """A storage with a copy of an object's bytes."""
         return cls(np.frombuffer(buffer, np.uint8))
 
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first bytes of a file, mapped into memory. `shared`: what is written there reaches
+        the file; else it stays in this process."""
+        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))
+        return cls._over(mapped)
+
+    @classmethod
+    def _over(cls, array: np.ndarray) -> UntypedStorage:
+        """The storage that is this memory."""
+        made = object.__new__(cls)
+        made._tensor = over_array(np.asarray(array), uint8)
+        made._tensor._storage.tag = weakref.ref(made)
+        return made
+
     @property
     def device(self) -> device:
-        return CPU
+        return self._tensor.device
 
     @property
     def is_cuda(self) -> bool:
         return False
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._memory().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def _memory(self) -> np.ndarray:
+        """The bytes themselves, from now on seen outside."""
+        return self._tensor._storage.expose().reshape(-1).view(np.uint8)
 
     @property
     def _cdata(self) -> int:
@@ -99,8 +125,9 @@ class UntypedStorage:
         return own_memory(self._tensor._storage).ctypes.data if self.nbytes() else 0
 
     def __getitem__(self, index: Any) -> Any:
-        found = self._bytes()[index]
-        return int(found) if isinstance(index, int) else UntypedStorage(found)
+        if isinstance(index, slice):
+            return UntypedStorage._over(self._memory()[index])
+        return int(self._bytes()[index])
 
     def __iter__(self) -> Iterator[int]:
         return iter(self.tolist())

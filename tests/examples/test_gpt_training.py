@@ -23,21 +23,45 @@ def test_example_runs_and_writes_its_files(example, tmp_path, capsys):
     assert names & {"loss.png", "loss.svg"}
     assert len(summary(tmp_path)["losses"]) == 6
     out = capsys.readouterr().out
-    for text in ("GPT", "3-gram", "4-gram", "40 characters"):
+    for text in ("GPT", "bit for bit: True", "3-gram", "4-gram", "40 characters"):
         assert text in out
 
 
-def test_cached_logits_equal_those_of_the_whole_window(example):
+@pytest.mark.parametrize("kind", ["causal", "window", "document", "alibi"])
+def test_cached_logits_equal_those_of_the_whole_window(example, kind):
     torch = example.torch
     torch.manual_seed(0)
-    model = example.GPT(vocab=11, block=8, layers=2, heads=2, width=16)
-    tokens = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+    corpus = example.Corpus("ab\n\ncde\n\n")
+    model = example.GPT(11, 8, 2, 2, 16, kind=kind, newline=corpus.newline)
+    text = [1, 2, 0, 0, 3, 4, 5, 1]
+    tokens = torch.tensor([text])
     with torch.no_grad():
         whole = model(tokens)
         caches = model.new_caches()
         for pos in range(8):
-            one = model(tokens[:, pos : pos + 1], caches, pos)
+            since = 0
+            if kind == "document":
+                since = example.document_start(text, 0, pos, corpus)
+                assert since == (3 if pos >= 3 else 0)
+            one = model(tokens[:, pos : pos + 1], caches, pos, since=since)
             assert torch.allclose(one[:, 0], whole[:, pos], atol=1e-5)
+    plain = example.GPT(11, 8, 2, 2, 16)
+    plain.load_state_dict(model.state_dict())
+    assert torch.allclose(plain(tokens), whole, atol=1e-5) == (kind == "causal")
+
+
+@pytest.mark.parametrize("kind", ["window", "document", "alibi"])
+def test_other_attentions_train_and_write(example, kind, tmp_path, capsys):
+    options = [*SMALL.split(), "--steps", "4", "--out", str(tmp_path), "--attention", kind]
+    assert example.main(options) == 0
+    assert len(summary(tmp_path)["losses"]) == 4
+    assert "the same logits, bit for bit: True" in capsys.readouterr().out
+
+
+def test_documents_do_not_go_with_compile(example, capsys):
+    with pytest.raises(SystemExit):
+        example.main(["--attention", "document", "--compile"])
+    assert "leave out --compile" in capsys.readouterr().err
 
 
 def test_resume_without_a_checkpoint_is_refused(example, tmp_path, capsys):

@@ -20,7 +20,7 @@ def vjp(root: Node, cotangent: Node, inputs: list[Node]) -> list[Node | None]:
     order = topological([root])
     needed = set(inputs)
     for node in order:
-        if any(s in needed for s in node.src) and node.dtype.is_floating_point:
+        if any(s in needed for s in node.src) and node.dtype.is_inexact:
             needed.add(node)
     grads: dict[Node, Node] = {root: cotangent}
     for node in reversed(order):
@@ -63,21 +63,33 @@ def operand_grads(node: Node, g: Node, needed: set[Node]) -> list[tuple[Node, No
     return found
 
 
+WIDE = ("float64", "complex128")
+
+
+def cotangent(shape: tuple, dtype: Any, seed: int = 1) -> np.ndarray:
+    """Weights near 1 for the elements of a result; complex where it is."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.5, 1.5, shape)
+    return weights + 1j * rng.uniform(-1, 1, shape) if dtype.is_complex else weights
+
+
 def numeric(built: Built, node: Node, weights: np.ndarray, step: float = 1e-6) -> np.ndarray:
-    """Central differences of sum(out * weights) with respect to one operand."""
+    """Central differences of the real part of sum(out * conj(weights)) with respect to one operand:
+    d/dx, and d/dx + i d/dy for a complex one."""
     start = built.arrays[node]
-    result = np.zeros(start.shape)
+    result = np.zeros(start.shape, start.dtype)
     symmetric = "symmetric" in built.sample.skip
     for at in np.ndindex(start.shape):
-        change = np.zeros(start.shape)
-        change[at] = 1
-        if symmetric:
-            change = (change + np.swapaxes(change, -1, -2)) / 2
-        values = []
-        for sign in (1, -1):
-            built.arrays[node] = start + sign * step * change
-            values.append(float((built.run(built.node)[0] * weights).sum()))
-        result[at] = (values[0] - values[1]) / (2 * step)
+        for unit in (1, 1j) if start.dtype.kind == "c" else (1,):
+            change = np.zeros(start.shape, start.dtype)
+            change[at] = unit
+            if symmetric:
+                change = (change + np.swapaxes(change, -1, -2).conj()) / 2
+            values = []
+            for sign in (1, -1):
+                built.arrays[node] = start + sign * step * change
+                values.append(float((built.run(built.node)[0] * weights.conj()).sum().real))
+            result[at] += unit * (values[0] - values[1]) / (2 * step)
     built.arrays[node] = start
     return result
 

@@ -27,7 +27,7 @@ def values(dtype: str) -> np.ndarray:
 FLOAT_ONLY = set(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt reciprocal sin cos tan asin acos atan sinh "
     "cosh tanh asinh acosh atanh erf erfc erfinv digamma lgamma sigmoid div atan2 copysign "
-    "nextafter".split()
+    "nextafter angle".split()
 )
 WHOLE_ONLY = set(
     "bitwise_not bitwise_and bitwise_or bitwise_xor shift_left shift_right gcd".split()

@@ -73,7 +73,7 @@ def numbers(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(numbers, value))
     if isinstance(value, Expr):
-        return evaluate(value, {f"s{n}": n for n in range(2, 40)})
+        return evaluate(value, {f"s{n}": n for n in range(2, 256)})
     return value
 
 

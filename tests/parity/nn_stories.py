@@ -403,10 +403,19 @@ def smaller_things(t: ModuleType) -> Iterator[Any]:
     out = nn.functional.conv2d(x, weight, None, 2, 1, 1, 2)
     yield seen(nn.grad.conv2d_input(x.shape, weight, out, 2, 1, 1, 2))
     yield seen(nn.grad.conv2d_weight(x, weight.shape, out, 2, 1, 1, 2))
+    x, weight = tensor(t, 2, 3, 6), tensor(t, 4, 3, 2)
+    out = nn.functional.conv1d(x, weight)
+    yield seen(nn.grad.conv1d_input(x.shape, weight, out))
+    yield seen(nn.grad.conv1d_weight(x, weight.shape, out))
+    x, weight = tensor(t, 1, 2, 3, 4, 3), tensor(t, 2, 2, 2, 2, 2)
+    out = nn.functional.conv3d(x, weight)
+    yield seen(nn.grad.conv3d_input(x.shape, weight, out))
+    yield seen(nn.grad.conv3d_weight(x, weight.shape, out))
     yield repr(nn.Container(first=nn.ReLU())), keys(nn.DataParallel(nn.Linear(1, 1)))
     yield error_of(lambda: nn.factory_kwargs({"other": 1}))
     yield error_of(lambda: nn.factory_kwargs({"device": 1, "factory_kwargs": {"device": 2}}))
-    yield seen(nn.init.constant(t.empty(2), 3.0)), seen(nn.CrossMapLRN2d(3)(x))
+    yield seen(nn.init.constant(t.empty(2), 3.0))
+    yield seen(nn.CrossMapLRN2d(3)(tensor(t, 2, 4, 6, 6)))
 
 
 STORIES: dict[str, Story] = {

@@ -110,6 +110,45 @@ def test_tensors_share_memory_on_the_other_side(tmp_path, mmap):
         assert reader.load(path, mmap=mmap)["x"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
+def odd_views(t):
+    """Memory seen as other numbers than it was made of."""
+    c = t.tensor([1 + 2j, 3 - 4j, 5j])
+    return {
+        "bytes": t.arange(4.0)[1:].view(t.uint8),
+        "wide": t.arange(16, dtype=t.uint8)[8:].view(t.float64),
+        "ints": t.ones(3).view(t.int32),
+        "complex": [c, c[::2], c.reshape(3, 1).t()],
+        "real": t.tensor([1 + 2j, 3 - 4j]).real,
+        "imag": t.tensor([1 + 2j, 3 - 4j]).imag,
+        "pairs": t.view_as_real(t.tensor([1 + 2j])),
+        "short": [t.arange(3).to(t.uint16), t.arange(3).to(t.uint32)[1:]],
+    }
+
+
+def test_odd_views_go_both_ways():
+    for writer, reader in ((torch, real), (real, torch), (torch, torch)):
+        got = reader.load(io.BytesIO(written(writer, odd_views(writer))))
+        assert plain(got) == plain(odd_views(reader))
+
+
+def test_one_memory_of_two_dtypes_is_refused_alike():
+    def save(t):
+        x = t.ones(2)
+        t.save([x, x.view(t.int32)], io.BytesIO())
+
+    assert_same_error(lambda: save(torch), lambda: save(real))
+
+
+def test_conjugates_and_negatives_go_both_ways():
+    for writer, reader in ((torch, real), (real, torch), (torch, torch)):
+        x = writer.tensor([1 + 2j, 5j])
+        data = written(writer, [x, x.conj(), x.clone().conj().imag])
+        got = reader.load(io.BytesIO(data))
+        assert got[1].tolist() == [1 - 2j, -5j] and got[2].tolist() == [-2, -5]
+        got[0][0] = 7j
+        assert got[1].tolist() == [-7j, -5j] and got[1].is_conj()
+
+
 def test_pytorch_finds_our_storages_by_calculation():
     """As its map_location="meta" does: our archive is laid out like its own."""
     data = written(torch, [torch.arange(5), torch.zeros(0), torch.ones(3), torch.arange(1000)])

@@ -5,9 +5,8 @@ RUSHLIGHT_BACKEND=c DEBUG=4 python train.py        # shows the C of every kernel
 
 from __future__ import annotations
 
-from rushlight.backends.c.build import build, dump, lower_text, restore
+from rushlight.backends.c.build import build, dump, load, lower_text, restore
 from rushlight.backends.c.caps import find
-from rushlight.backends.c.device import load
 from rushlight.backends.cfamily.refuse import refuse
 from rushlight.compiler.target import Backend
 

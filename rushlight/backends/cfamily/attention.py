@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
+from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
@@ -38,35 +39,46 @@ def lower_attention(
             context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
             kernels.append(_Attention(grid, side, own, context).kernel())
             scratch += context.scratch
+    if grid.bins:
+        context = Context(machine, f"{name}_ls", min(THREADS, machine.threads))
+        kernels.append(_Bins(grid, context).kernel())
+        scratch += context.scratch
     return kernels, scratch
 
 
 class _Attention:
     """One side: "l", the queries own; "s", the keys do."""
 
+    rows = ROWS
+
     def __init__(
-        self, grid: ir.AttentionGrid, side: str, sums: list[ir.PairSum], context: Context
-    ) -> None:
-        self.grid, self.side, self.sums, self.context = grid, side, sums, context
+        self, grid: ir.AttentionGrid, side: str, sums: Sequence[ir.PairSum | ir.PairBins],
+        context: Context,
+    ) -> None:  # fmt: skip
+        self.grid, self.side, self.context = grid, side, context
+        self.sums = [x for x in sums if isinstance(x, ir.PairSum)]
         self.dtype, self.softmax = grid.acc_dtype, grid.softmax
         self.owner, self.inner = (grid.l, grid.s) if side == "l" else (grid.s, grid.l)
         self.runs = grid.runs_l if side == "l" else grid.runs_s
         self.weights = [] if self.softmax else list(dict.fromkeys(x.weight for x in sums))
         tiles = max(1, len(self.weights))
-        self.x = [context.array("x", self.dtype, ROWS * ir.KEY_BLOCK) for _ in range(tiles)]
+        self.x = [context.array("x", self.dtype, self.rows * ir.KEY_BLOCK) for _ in range(tiles)]
         self.top, self.total, self.shrink, self.ref = (
-            context.array(name, self.dtype, ROWS) for name in ("top", "total", "shrink", "ref")
+            context.array(name, self.dtype, self.rows) for name in ("top", "total", "shrink", "ref")
         )
-        self.totals = [context.array("sums", self.dtype, ROWS * _width(x)) for x in sums]
-        self.blocks = ir.Axis("owners", ceildiv(self.owner.extent, ROWS))
-        self.start: Index = self.blocks.var * ROWS
-        self.row = ir.Axis("row", minimum(ROWS, self.owner.extent - self.start))
-        self.tile, self.count = Var("tile", 0, None, "axis"), Var("count", 0, None, "axis")
-        self.other = ir.Axis("j", self.count)
+        self.totals = [context.array("sums", self.dtype, self.rows * _width(x)) for x in self.sums]
+        self.blocks = ir.Axis("owner_block", ceildiv(self.owner.extent, self.rows))
+        self.start: Index = self.blocks.var * self.rows
+        self.row = ir.Axis("owner_row", minimum(self.rows, self.owner.extent - self.start))
+        self.tile, self.count = (
+            Var("tile_start", 0, None, "axis"),
+            Var("tile_count", 0, None, "axis"),
+        )
+        self.other = ir.Axis("tile_j", self.count)
 
     def kernel(self) -> c.Kernel:
         context, lead = self.context, (*self.grid.batch, self.blocks)
-        instance = Var("instance", 0, None, "axis")
+        instance = Var("instance_id", 0, None, "axis")
         count = minimum(ir.KEY_BLOCK, self.inner.extent - self.tile)
         turn: c.Block = (c.Bind(self.count, count), *self._scores(), *context.barrier())
         if self.softmax is not None:
@@ -85,12 +97,12 @@ class _Attention:
         """The loop over tiles, of the runs if there are any."""
         low, high, runs = 0, self.inner.extent, self.runs
         if self.grid.causal and self.side == "l":
-            high = minimum(high, self.start + ROWS)
+            high = minimum(high, self.start + self.rows)
         elif self.grid.causal:
             low = (self.start // ir.KEY_BLOCK) * ir.KEY_BLOCK
         if runs is None:
             return (c.For(self.tile, low, high, ir.KEY_BLOCK, turn),)
-        first, stop = (Var(name, 0, None, "axis") for name in ("low", "high"))
+        first, stop = (Var(name, 0, None, "axis") for name in ("run_low", "run_high"))
         begin, end = (s.as_index(self.context.expr(e)) for e in (runs.begin, runs.end))
         span = [s.as_index(self.context.expr(e)) * runs.tile for e in (runs.first, runs.stop)]
         inside = (
@@ -124,7 +136,7 @@ class _Attention:
         kept = self._kept()
 
         def body() -> Sequence[c.Code]:
-            accs = tuple(f"acc{n}" for n in range(len(self.grid.products)))
+            accs = tuple(f"acc_{n}" for n in range(len(self.grid.products)))
             found: c.Block = (c.Let(tuple((name, self._zero()) for name in accs), True),)
             for name, one in zip(accs, self.grid.products, strict=True):
                 found += (self._chain(name, one),)
@@ -157,19 +169,19 @@ class _Attention:
         return kept
 
     def _with_accs(self, value: E) -> E:
-        accs = [s.param(f"acc{n}", self.dtype) for n in range(len(self.grid.products))]
+        accs = [s.param(f"acc_{n}", self.dtype) for n in range(len(self.grid.products))]
         return self.context.expr(value, *accs)
 
     def _tops(self) -> c.Block:
         """The largest score yet, NaN left out; what older sums shrink by."""
         row, infinity = self.row.var, s.const(float("-inf"), self.dtype)
-        new, ref = s.param("newest", self.dtype), s.param("level", self.dtype)
+        new, ref = s.param("new_top", self.dtype), s.param("ref_level", self.dtype)
         score = _get(self.x[0], self._cell())
-        larger = c.Set((("newest", s.select(s.gt(score, new), score, new)),))
+        larger = c.Set((("new_top", s.select(s.gt(score, new), score, new)),))
         return self._per_row(
-            c.Let((("newest", _get(self.top, row)),), True),
+            c.Let((("new_top", _get(self.top, row)),), True),
             c.For(self.other.var, 0, self.count, 1, (larger,)),
-            c.Let((("level", s.select(s.eq(new, infinity), self._zero(), new)),)),
+            c.Let((("ref_level", s.select(s.eq(new, infinity), self._zero(), new)),)),
             _put(self.shrink, row, self._exp(_get(self.top, row) - ref)),
             _put(self.ref, row, ref),
             _put(self.top, row, new),
@@ -185,18 +197,18 @@ class _Attention:
         return self.context.spread((self.row, self.other), body)
 
     def _total(self) -> c.Block:
-        row, total = self.row.var, s.param("sum", self.dtype)
-        add = c.Set((("sum", total + _get(self.x[0], self._cell())),))
+        row, total = self.row.var, s.param("new_total", self.dtype)
+        add = c.Set((("new_total", total + _get(self.x[0], self._cell())),))
         start = _get(self.total, row) * _get(self.shrink, row)
         return self._per_row(
-            c.Let((("sum", start),), True),
+            c.Let((("new_total", start),), True),
             c.For(self.other.var, 0, self.count, 1, (add,)),
             _put(self.total, row, total),
         )
 
     def _sum(self, number: int) -> c.Block:
         """One chain goes on."""
-        item, place, acc = self.sums[number], self.totals[number], s.param("acc", self.dtype)
+        item, place, acc = self.sums[number], self.totals[number], s.param("sum_acc", self.dtype)
         n = _features(item)
         at = self.row.var * n.extent + n.var
         tile = self.x[0 if self.softmax else self.weights.index(item.weight)]
@@ -208,9 +220,9 @@ class _Attention:
             one = s.fma(weight, self.context.expr(s.cast(item.other, self.dtype)), acc)
 
         def body() -> Sequence[c.Code]:
-            add = c.Set((("acc", one),))
+            add = c.Set((("sum_acc", one),))
             return (
-                c.Let((("acc", start),), True),
+                c.Let((("sum_acc", start),), True),
                 c.For(self.other.var, 0, self.count, 1, (*self._bind_other(), add)),
                 _put(place, at, acc),
             )
@@ -235,18 +247,15 @@ class _Attention:
             block += self._stored(item.stores, (self.row, n), value)
         return block
 
-    def _stored(self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E) -> c.Block:
+    def _stored(
+        self, stores: tuple[ir.Store, ...], axes: tuple[ir.Axis, ...], value: E, of_row: bool = True
+    ) -> c.Block:
         if not stores:
             return ()
-        expr, found = self.context.expr, s.param("found", self.dtype)
-        puts = tuple(
-            c.Put(
-                store.dest, self.context.index(store.at), expr(store.value, found),
-                None if store.mask is None else expr(store.mask, found),
-            )
-            for store in stores
-        )  # fmt: skip
-        body = (*self._bind_row(), c.Let((("found", value),)), c.Puts(puts))
+        found = s.param("final_value", self.dtype)
+        puts = tuple(self.context.put_of(store, found) for store in stores)
+        row = self._bind_row() if of_row else ()
+        body = (*row, c.Let((("final_value", value),)), c.Puts(puts))
         return self.context.spread(axes, lambda: body)
 
     # small parts --------------------------------------------------------------------------------
@@ -271,8 +280,54 @@ class _Attention:
         return self.context.expr(self.softmax.exp, value)
 
 
+class _Bins(_Attention):
+    """Sums into bins: an instance is all queries of a batch element, block after block. A thread
+    has the bins of every so many and looks at all pairs of a tile for them, in their order."""
+
+    rows = ir.KEY_BLOCK
+
+    def __init__(self, grid: ir.AttentionGrid, context: Context) -> None:
+        super().__init__(grid, "l", grid.bins, context)
+        self.bins = [context.array("bins", self.dtype, item.n.extent) for item in grid.bins]
+
+    def kernel(self) -> c.Kernel:
+        context, instance = self.context, Var("instance_id", 0, None, "axis")
+        items = list(zip(self.grid.bins, self.bins, strict=True))
+        count = minimum(ir.KEY_BLOCK, self.inner.extent - self.tile)
+        turn: c.Block = (c.Bind(self.count, count), *self._scores(), *context.barrier())
+        body: c.Block = bound(self.grid.batch, instance)
+        for item, place in items:
+            turn += self._add(item, place)
+            clear = _put(place, item.n.var, self._zero())
+            body += context.spread((item.n,), lambda clear=clear: (clear,))
+        body += context.barrier()
+        turn += context.barrier()
+        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self._tiles(turn)),)
+        for item, place in items:
+            body += self._stored(item.stores, (item.n,), _get(place, item.n.var), of_row=False)
+        return context.kernel(body, product(x.extent for x in self.grid.batch), instance)
+
+    def _add(self, item: ir.PairBins, place: Place) -> c.Block:
+        threads, bin_ = self.context.threads, s.param("pair_bin", int64)
+        weight = _get(self.x[self.weights.index(item.weight)], self._cell())
+        at = s.as_index(bin_)
+        mine = s.ge(bin_, s.const(0, int64)) & s.lt(bin_, s.index(item.n.extent))
+        thread = ir.Axis("bin_thread", threads)
+        if threads > 1:
+            own = s.irem(bin_, s.const(threads, int64))
+            mine = mine & s.eq(own, s.index(thread.var))
+        add = c.If(mine, (_put(place, at, _get(place, at) + weight),))
+        look = (
+            *self._bind_other(), c.Let((("pair_bin", self.context.expr(item.bin)),)), add,
+        )  # fmt: skip
+        some = c.If(s.ne(weight, self._zero()), look)
+        keys = c.For(self.other.var, 0, self.count, 1, (some,))
+        queries = c.For(self.row.var, 0, self.row.extent, 1, (*self._bind_row(), keys))
+        return self.context.spread((thread,), lambda: (queries,), independent=False)
+
+
 def _features(item: ir.PairSum) -> ir.Axis:
-    return ir.Axis("one", 1) if item.n is None else item.n
+    return ir.Axis("one_n", 1) if item.n is None else item.n
 
 
 def _width(item: ir.PairSum) -> Index:

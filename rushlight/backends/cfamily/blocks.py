@@ -65,8 +65,8 @@ def lend_axes(grid: ir.Grid, machine: Machine) -> ir.Grid:
     if taken < 2:
         return grid
     lead = product(axis.extent for axis in grid.axes)
-    group = ir.Axis("g", ceildiv(lead, taken))
-    lent = ir.Axis("j", minimum(taken, lead - group.var * taken))
+    group = ir.Axis("lent_group", ceildiv(lead, taken))
+    lent = ir.Axis("lent_row", minimum(taken, lead - group.var * taken))
     at = unravel(group.var * taken + lent.var, [axis.extent for axis in grid.axes])
     change = Substitution({axis.name: i for axis, i in zip(grid.axes, at, strict=True)})
     moved = change.statement(statement)

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Buffer, Program
-from rushlight.ir.scalar import E
+from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr, Var
 
 Index = int | Expr
 
 GROUP = Var("group_id", 0, None, "axis")
 THREAD = Var("thread_id", 0, None, "axis")
-TURN, TURNS = Var("turn", 0, None), Var("turns", 0, None)
-WIDTH = Var("width", 1, None)
+TURN, TURNS = Var("pass_turn", 0, None), Var("pass_turns", 0, None)
+WIDTH = Var("run_width", 1, None)
 PASS_NAMES = (TURN, WIDTH, TURNS)
 
 
@@ -175,6 +175,12 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
         yield from (store.at, store.value)
         if store.mask is not None:
             yield store.mask
+
+
+def uses_subgroup(block: Block) -> bool:
+    """Does a thread read a value of a neighbour?"""
+    values = tuple(v for v in values_in(block) if isinstance(v, E))
+    return any(node.op == "subgroup_down" for node in topological(values))
 
 
 def stores_in(block: Block) -> Iterator[Put]:

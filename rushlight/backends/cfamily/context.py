@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
-from rushlight.base.dtypes import DType
+from rushlight.backends.cfamily.fold import folded
+from rushlight.base.dtypes import DType, int32, int64
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.coords import unravel
-from rushlight.compiler.tile.ir import Axis, Local
+from rushlight.compiler.tile.ir import Axis, Local, Store
 from rushlight.compiler.tile.rewrite import map_index, rewrite_expr
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
@@ -22,6 +23,7 @@ from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
+UNLIMITED = 1 << 31  # groups of a launch: more than anybody has
 
 
 class Refused(Exception):
@@ -33,15 +35,24 @@ class Machine:
     """threads  most threads of a group; 1: a group is one thread, and inner loops are its work
     shared_bytes  for the arrays of a group (of one thread: its stack)
     slots  groups that are alive at once, when each needs scratch of its own
+    subgroup  neighbouring threads that exchange values without memory; 1: none
+    most_groups  of one launch
+    index  the dtype of the lowering's own counters
     """
 
     threads: int
     shared_bytes: int
     slots: int
+    subgroup: int = 1
+    most_groups: int = UNLIMITED
+    index: DType = int64
 
     @staticmethod
     def of(caps: Caps) -> Machine:
-        return Machine(caps.group_threads, caps.shared_bytes, caps.groups)
+        return Machine(
+            caps.group_threads, caps.shared_bytes, caps.groups, caps.subgroup, caps.most_groups,
+            int64 if caps.index_bytes == 8 else int32,
+        )  # fmt: skip
 
 
 class Context:
@@ -107,6 +118,12 @@ class Context:
         mask = None if mask is None else self.expr(mask)
         return c.Put(dest, at, self.expr(value), mask)  # type: ignore[arg-type]
 
+    def put_of(self, store: Store, acc: E) -> c.Put:
+        """A store of an epilogue, where `acc` stands for the finished value."""
+        mask = None if store.mask is None else self.expr(store.mask, acc)
+        at = self.index(store.at)
+        return c.Put(store.dest, at, self.expr(store.value, acc), mask)  # type: ignore[arg-type]
+
     # expressions --------------------------------------------------------------------------------
 
     def expr(self, e: E, *accs: E) -> E:
@@ -122,9 +139,17 @@ class Context:
 
     def _placed(self, node: E) -> E:
         if node.op not in ("load", "local") or not isinstance(node.meta[0], Local):
-            return node
+            return folded(node)
         array, base = self.place(node.meta[0])
         return s.make("load", node.args, node.dtype, (array, base + node.meta[1]))
+
+    def whole(self, value: Index) -> E:
+        """An index as a value of the lowering's own counters."""
+        return s.cast(s.index(value), self.machine.index)
+
+    def counter(self, name: str) -> E:
+        """A variable of that dtype."""
+        return s.param(name, self.machine.index)
 
     # threads ------------------------------------------------------------------------------------
 
@@ -164,31 +189,39 @@ class Context:
 
     # kernels ------------------------------------------------------------------------------------
 
-    def kernel(self, body: Sequence[c.Code], instances: Index, instance: Var) -> c.Kernel:
-        """A kernel whose groups are the instances; or they loop over them, if scratch is used."""
-        block, groups = tuple(body), instances
-        if self.uses_slots:
-            groups = minimum(instances, self.machine.slots)
-            loop = (*block, *self.barrier())
-            block = (c.For(instance, c.GROUP, instances, self.machine.slots, loop),)
+    def kernel(
+        self,
+        body: Sequence[c.Code],
+        instances: Index,
+        instance: Var,
+        passes: c.Passes | None = None,
+    ) -> c.Kernel:
+        """A kernel whose groups are the instances. They loop over them where there may be more
+        than the machine can launch, or than there is scratch for."""
+        most = self.machine.slots if self.uses_slots else self.machine.most_groups
+        known = at_most(instances)
+        few = isinstance(known, int) and known <= most
+        if not self.uses_slots and (few or most >= UNLIMITED):
+            block, groups = (c.Bind(instance, c.GROUP), *body), instances
         else:
-            block = (c.Bind(instance, c.GROUP), *block)
-        return c.Kernel(self.stem, groups, self.threads, tuple(self.arrays), block)
+            loop = (*body, *self.barrier())
+            groups = minimum(instances, most)
+            block = (c.For(instance, c.GROUP, instances, most, loop),)
+        return c.Kernel(self.stem, groups, self.threads, tuple(self.arrays), block, passes)
 
     def flat_kernel(
         self, total: Index, body: Callable[[Var], Sequence[c.Code]], passes: c.Passes | None = None
     ) -> c.Kernel:
         """A kernel of `total` items that do not need one another."""
-        block = self.threads if self.threads > 1 else 1024
-        item = Axis("item", total)
-        here = Var("i", 0, block - 1, "axis")
-        start = c.GROUP * block
+        size = self.threads if self.threads > 1 else 1024
+        instance = Var("instance_id", 0, None, "axis")
+        item = Axis("item_id", total)
+        here = Var("item_i", 0, size - 1, "axis")
+        start = instance * size
         inside = (c.Bind(item.var, start + here), *body(item.var))
-        stop = minimum(block, total - start)
         first, step = (c.THREAD, self.threads) if self.threads > 1 else (0, 1)
-        loop = c.For(here, first, stop, step, inside)
-        groups = ceildiv(total, block)
-        return c.Kernel(self.stem, groups, self.threads, tuple(self.arrays), (loop,), passes)
+        loop = c.For(here, first, minimum(size, total - start), step, inside)
+        return self.kernel((loop,), ceildiv(total, size), instance, passes)
 
 
 def bound(axes: Sequence[Axis], flat: Index) -> tuple[c.Bind, ...]:

@@ -75,9 +75,9 @@ class _Dot:
         dtype = grid.acc_dtype
         self.a_tile, _ = context.array("a", dtype, schedule.bm * schedule.bk)
         self.b_tile, _ = context.array("b", dtype, schedule.bk * schedule.bn)
-        self.acc = context.private("acc", dtype, schedule.rm * schedule.rn)
-        self.m0, self.n0 = Var("m0", 0, None, "axis"), Var("n0", 0, None, "axis")
-        self.k0 = Var("k0", 0, grid.k.extent, "axis")
+        self.out_tile, _ = context.array("out", dtype, schedule.bm * schedule.bn)
+        self.m0, self.n0 = Var("first_m", 0, None, "axis"), Var("first_n", 0, None, "axis")
+        self.k0 = Var("first_k", 0, grid.k.extent, "axis")
         self.row = ir.Axis("block_row", schedule.rows)
         self.column = ir.Axis("block_column", schedule.columns)
 
@@ -88,147 +88,153 @@ class _Dot:
             ir.Axis("tile_column", ceildiv(grid.n.extent, plan.bn)),
         )
         lead = (*grid.batch, *tiles)
-        instance = Var("instance", 0, None, "axis")
+        instance = Var("instance_id", 0, None, "axis")
         body = (
             *bound(lead, instance),
             c.Bind(self.m0, tiles[0].var * plan.bm),
             c.Bind(self.n0, tiles[1].var * plan.bn),
             *(self._in_registers() if context.threads > 1 else self._in_memory()),
+            *context.barrier(),
+            *self._store(),
         )
         return context.kernel(body, product(axis.extent for axis in lead), instance)
 
     # the loop over k ----------------------------------------------------------------------------
 
-    def _in_registers(self) -> c.Block:
-        """Each thread has one block."""
-        binds = bound((self.row, self.column), c.THREAD)
-        zero = self._each(lambda r, n: (c.Put(self.acc, self._cell(r, n), self._zero()),))
-        pieces = (*self._stage(), c.Barrier(), *self._multiply(), c.Barrier())
-        return (*binds, *zero, self._over_k(pieces), *self._each(self._store))
-
-    def _in_memory(self) -> c.Block:
-        """One thread has all blocks, one after another."""
-        plan = self.schedule
-        blocks = (self.row, self.column)
-        size = plan.bm * plan.bn
-        memory, _ = self.context.array("out", self.grid.acc_dtype, size)
-        cell = ir.Axis("cell", size)
-        zero = self.context.nest((cell,), lambda: (c.Put(memory, cell.var, self._zero()),), True)
-        start = (self.row.var * plan.columns + self.column.var) * plan.rm * plan.rn
-
-        def read() -> c.Block:
-            return self._each(
-                lambda r, n: (
-                    c.Put(self.acc, self._cell(r, n), s.load(memory, start + self._cell(r, n))),
-                )
-            )
-
-        def write() -> c.Block:
-            return self._each(
-                lambda r, n: (
-                    c.Put(memory, start + self._cell(r, n), s.load(self.acc, self._cell(r, n))),
-                )
-            )
-
-        turn = self.context.nest(blocks, lambda: (*read(), *self._multiply(), *write()))
-        last = self.context.nest(blocks, lambda: (*read(), *self._each(self._store)))
-        return (*zero, self._over_k((*self._stage(), *turn)), *last)
-
     def _over_k(self, body: Sequence[c.Code]) -> c.For:
         return c.For(self.k0, 0, self.grid.k.extent, self.schedule.bk, tuple(body))
 
-    # pieces -------------------------------------------------------------------------------------
+    def _k_steps(self, body: Callable[[Var], Sequence[c.Code]]) -> c.For:
+        """The steps of k in the staged piece, ascending."""
+        k = Var("k_i", 0, self.schedule.bk - 1, "axis")
+        stop = minimum(self.schedule.bk, self.grid.k.extent - self.k0)
+        return c.For(k, 0, stop, 1, tuple(body(k)))
+
+    def _step(self, a: E, b: E, acc: E) -> E:
+        return s.fma(a, b, acc) if self.grid.acc_dtype.is_floating_point else acc + a * b
+
+    def _in_registers(self) -> c.Block:
+        """Each thread has one block, in variables that are written out one by one."""
+        plan, dtype = self.schedule, self.grid.acc_dtype
+        cells = [(r, n) for r in range(plan.rm) for n in range(plan.rn)]
+        accs = {cell: s.param("acc_{}_{}".format(*cell), dtype) for cell in cells}
+        rows = [s.param(f"a_{r}_", dtype) for r in range(plan.rm)]
+        columns = [s.param(f"b_{n}_", dtype) for n in range(plan.rn)]
+
+        def multiply(k: Var) -> Sequence[c.Code]:
+            reads = [(row.meta, self._a(r, k)) for r, row in enumerate(rows)]
+            reads += [(column.meta, self._b(n, k)) for n, column in enumerate(columns)]
+            steps = [
+                c.Set(((acc.meta, self._step(rows[r], columns[n], acc)),))
+                for (r, n), acc in accs.items()
+            ]
+            return (c.Let(tuple(reads)), *steps)
+
+        pieces = (*self._stage(), c.Barrier(), self._k_steps(multiply), c.Barrier())
+        return (
+            *bound((self.row, self.column), c.THREAD),
+            c.Let(tuple((acc.meta, s.const(0, dtype)) for acc in accs.values()), changes=True),
+            self._over_k(pieces),
+            c.Puts(tuple(c.Put(self.out_tile, self._cell(*cell), accs[cell]) for cell in cells)),
+        )
+
+    def _in_memory(self) -> c.Block:
+        """One thread has all blocks, one after another; a block is an array while it is worked on,
+        which compilers keep in vector registers."""
+        plan, context = self.schedule, self.context
+        acc = context.private("acc", self.grid.acc_dtype, plan.rm * plan.rn)
+        zero = s.const(0, self.grid.acc_dtype)
+        out = ir.Axis("out_cell", plan.bm * plan.bn)
+        clear = context.nest((out,), lambda: (c.Put(self.out_tile, out.var, zero),), True)
+
+        def each(body: Callable[[Var, Var], c.Code]) -> c.Block:
+            r, n = Var("block_r", 0, plan.rm - 1, "axis"), Var("block_n", 0, plan.rn - 1, "axis")
+            inner = c.For(n, 0, plan.rn, 1, (body(r, n),), independent=True)
+            return (c.For(r, 0, plan.rm, 1, (inner,), unroll=True),)
+
+        def here(r: Var, n: Var) -> E:
+            return s.load(acc, r * plan.rn + n)
+
+        read = each(
+            lambda r, n: c.Put(acc, r * plan.rn + n, s.load(self.out_tile, self._cell(r, n)))
+        )
+        write = each(lambda r, n: c.Put(self.out_tile, self._cell(r, n), here(r, n)))
+        steps = self._k_steps(
+            lambda k: each(
+                lambda r, n: c.Put(
+                    acc, r * plan.rn + n, self._step(self._a(r, k), self._b(n, k), here(r, n))
+                )
+            )
+        )
+        blocks = context.nest((self.row, self.column), lambda: (*read, steps, *write))
+        return (*clear, self._over_k((*self._stage(), *blocks)))
+
+    def _a(self, r: Index, k: Var) -> E:
+        row = self.row.var * self.schedule.rm + r
+        return s.load(self.a_tile, row * self.schedule.bk + k)
+
+    def _b(self, n: Index, k: Var) -> E:
+        column = self.column.var * self.schedule.rn + n
+        return s.load(self.b_tile, k * self.schedule.bn + column)
+
+    def _cell(self, r: Index, n: Index) -> Index:
+        """Where an output of the block lies in the tile."""
+        plan = self.schedule
+        row, column = self.row.var * plan.rm + r, self.column.var * plan.rn + n
+        return row * plan.bn + column
+
+    # operands and results -----------------------------------------------------------------------
 
     def _stage(self) -> c.Block:
         grid, plan = self.grid, self.schedule
-        k_left = grid.k.extent - self.k0
-        row = (grid.m, self.m0, plan.bm, grid.m.extent - self.m0)
-        piece = (grid.k, self.k0, plan.bk, k_left)
-        column = (grid.n, self.n0, plan.bn, grid.n.extent - self.n0)
+        row, column = (grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn)
+        piece = (grid.k, self.k0, plan.bk)
+        a, b = (self.context.expr(s.cast(e, grid.acc_dtype)) for e in (grid.a, grid.b))
         return (
-            *self._stage_one(self.a_tile, grid.a, row, piece, plan.bk),
-            *self._stage_one(self.b_tile, grid.b, piece, column, plan.bn),
+            *self._tile(row, piece, lambda at: (c.Put(self.a_tile, at, a),), a),
+            *self._tile(piece, column, lambda at: (c.Put(self.b_tile, at, b),), b),
         )
 
-    def _stage_one(
-        self, tile: c.Array, value: E, outer: tuple, inner: tuple, pitch: int
+    def _store(self) -> c.Block:
+        """The epilogue of every output of the tile."""
+        grid, plan, context = self.grid, self.schedule, self.context
+        if not grid.stores:
+            return ()
+
+        def body(at: Index) -> c.Block:
+            acc = s.load(self.out_tile, at)
+            return (c.Puts(tuple(context.put_of(store, acc) for store in grid.stores)),)
+
+        return self._tile((grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn), body, None)
+
+    def _tile(
+        self,
+        outer: tuple[ir.Axis, Var, int],
+        inner: tuple[ir.Axis, Var, int],
+        body: Callable[[Index], c.Block],
+        value: E | None,
     ) -> c.Block:
-        """tile[i][j] = value at (first outer + i, first inner + j), where there is one."""
-        context = self.context
-        (axis_i, first_i, size_i, left_i), (axis_j, first_j, size_j, left_j) = outer, inner
-        value = context.expr(s.cast(value, tile.dtype))
+        """body(i * pitch + j) for each i, j of a tile, with the axes bound, where they lie inside.
+        Neighbouring threads take what is contiguous in `value`."""
+        context, (axis_i, first_i, size_i), (axis_j, first_j, size_j) = self.context, outer, inner
         alone = context.threads == 1
+        left_i, left_j = axis_i.extent - first_i, axis_j.extent - first_j
         i = context.axis("i", minimum(size_i, left_i) if alone else size_i)
         j = context.axis("j", minimum(size_j, left_j) if alone else size_j)
-        store: tuple[c.Code, ...] = (
-            c.Bind(axis_i.var, first_i + i.var),
-            c.Bind(axis_j.var, first_j + j.var),
-            c.Put(tile, i.var * pitch + j.var, value),
-        )
+        code = body(i.var * size_j + j.var)
         limits = None if alone else _limits((axis_i, size_i), (axis_j, size_j))
         if limits is not None:
-            store = (*store[:2], c.If(limits, store[2:]))
-        axes = (j, i) if self._runs_along(value, axis_i, axis_j) else (i, j)
-        return context.spread(axes, lambda: store)
-
-    def _runs_along(self, value: E, first: ir.Axis, second: ir.Axis) -> bool:
-        """Is the operand contiguous along the first axis and not along the second?"""
-        places = [at for at in index_exprs([value]) if at != 0]
-        along_first = sum(coefficient(at, first.name) == 1 for at in places)
-        along_second = sum(coefficient(at, second.name) == 1 for at in places)
-        return along_first > along_second
-
-    def _multiply(self) -> c.Block:
-        """acc += A piece * B piece, k ascending."""
-        plan, k = self.schedule, Var("kk", 0, self.schedule.bk - 1, "axis")
-
-        def step(r: Var, n: Var) -> c.Block:
-            row, column = self.row.var * plan.rm + r, self.column.var * plan.rn + n
-            a = s.load(self.a_tile, row * plan.bk + k)
-            b = s.load(self.b_tile, k * plan.bn + column)
-            acc = s.load(self.acc, self._cell(r, n))
-            is_float = self.grid.acc_dtype.is_floating_point
-            return (
-                c.Put(self.acc, self._cell(r, n), s.fma(a, b, acc) if is_float else acc + a * b),
-            )
-
-        stop = minimum(plan.bk, self.grid.k.extent - self.k0)
-        return (c.For(k, 0, stop, 1, self._each(step)),)
-
-    def _each(self, body: Callable[[Var, Var], c.Block]) -> c.Block:
-        """Every output of a block."""
-        plan = self.schedule
-        r, n = Var("r", 0, plan.rm - 1, "axis"), Var("n", 0, plan.rn - 1, "axis")
-        inner = c.For(n, 0, plan.rn, 1, body(r, n), independent=True, unroll=plan.rn <= 4)
-        return (c.For(r, 0, plan.rm, 1, (inner,), unroll=True),)
-
-    def _cell(self, r: Index, n: Index) -> Index:
-        return r * self.schedule.rn + n
-
-    def _zero(self) -> E:
-        return s.const(0, self.grid.acc_dtype)
-
-    def _store(self, r: Var, n: Var) -> c.Block:
-        """The epilogue of one output, where it lies inside."""
-        grid, plan = self.grid, self.schedule
-        acc = s.load(self.acc, self._cell(r, n))
-        stores = tuple(
-            c.Put(
-                store.dest, self.context.index(store.at), self.context.expr(store.value, acc),
-                None if store.mask is None else self.context.expr(store.mask, acc),
-            )
-            for store in grid.stores
-        )  # fmt: skip
-        binds = (
-            c.Bind(grid.m.var, self.m0 + self.row.var * plan.rm + r),
-            c.Bind(grid.n.var, self.n0 + self.column.var * plan.rn + n),
-        )
-        inside = _limits((grid.m, plan.bm), (grid.n, plan.bn))
-        return (*binds, *(stores and _guarded(inside, c.Puts(stores))))
+            code = (c.If(limits, code),)
+        binds = (c.Bind(axis_i.var, first_i + i.var), c.Bind(axis_j.var, first_j + j.var))
+        axes = (j, i) if value is not None and _runs_along(value, axis_i, axis_j) else (i, j)
+        return context.spread(axes, lambda: (*binds, *code))
 
 
-def _guarded(condition: E | None, code: c.Code) -> c.Block:
-    return (code,) if condition is None else (c.If(condition, (code,)),)
+def _runs_along(value: E, first: ir.Axis, second: ir.Axis) -> bool:
+    """Is a value contiguous along the first axis and not along the second?"""
+    places = [at for at in index_exprs([value]) if at != 0]
+    along_first = sum(coefficient(at, first.name) == 1 for at in places)
+    return along_first > sum(coefficient(at, second.name) == 1 for at in places)
 
 
 def _limits(*axes: tuple[ir.Axis, int]) -> E | None:

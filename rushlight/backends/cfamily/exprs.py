@@ -19,7 +19,7 @@ from rushlight.backends.cfamily.helpers import (
     is_narrow_float,
     join_helper,
 )
-from rushlight.backends.cfamily.language import Language
+from rushlight.backends.cfamily.language import COMPARES, Language
 from rushlight.base.dtypes import DType, float32, int64
 from rushlight.ir.scalar import E, children, index_values, topological
 from rushlight.ir.symint import Expr, OpAtom, Var, VarAtom, is_nonnegative
@@ -113,7 +113,7 @@ class ExprPrinter:
         if node.op in _LEAVES:
             return self._leaf(node, args, texts)
         if node.op in ("cast", "raw_cast"):
-            return self._cast(node, args[0])
+            return self._cast(node, args[0], texts)
         if node.op == "bitcast":
             return self._bitcast(args[0], node.args[0].dtype, node.dtype)
         if node.op == "select":
@@ -122,6 +122,14 @@ class ExprPrinter:
             return self._guarded(node, args)
         if node.op in ("fold_max", "fold_min"):
             return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
+        if node.op in COMPARES and any(a.op == "index" for a in node.args):
+            places = [_as_index(a) for a in node.args]
+            if None not in places:
+                # In the type of indices, which may be narrower (and so faster) than int64.
+                both = [self.index(place, texts) for place in places]  # type: ignore[arg-type]
+                return self.language.operation(node.op, node.dtype, both, self.language.index)
+        if node.op == "subgroup_down":
+            return self.language.subgroup_down(bare(args[0]), node.meta)
         if node.op == "abs" and not node.dtype.is_floating_point:
             return self._whole_abs(node.dtype, args[0])
         return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)
@@ -164,8 +172,10 @@ class ExprPrinter:
         checked = self.language.check_index(wide, bare(limit), site)
         return checked if source is int64 else self.language.cast(checked, source)
 
-    def _cast(self, node: E, text: str) -> str:
+    def _cast(self, node: E, text: str, texts: dict[E, str]) -> str:
         source, goal = node.args[0].dtype, node.dtype
+        if node.args[0].op == "index" and goal is self.language.index:
+            return self.index(node.args[0].meta, texts)
         if node.op == "raw_cast":
             return self.language.cast(text, goal)
         if is_narrow_float(source):
@@ -211,6 +221,13 @@ class ExprPrinter:
             self.used.update(inner.used)
             self.used[helper.name] = helper
         return f"{helper.name}({', '.join(args)})"
+
+
+def _as_index(node: E) -> int | Expr | None:
+    """The index that an expression is, if it is one."""
+    if node.op == "index":
+        return node.meta
+    return int(node.meta[0]) if node.op == "const" else None
 
 
 def bare(text: str) -> str:

@@ -14,14 +14,14 @@ import numpy as np
 
 from rushlight.backends.cfamily.code import Array, Kernel
 from rushlight.backends.cfamily.helpers import SHORT, carrier
-from rushlight.base.dtypes import DType, find_dtype, float32, int64, uint32, uint64
+from rushlight.base.dtypes import DType, float32, int64, uint32, uint64
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
     "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^", "raw_shl": "<<", "raw_shr": ">>",
     "raw_idiv": "/", "raw_irem": "%",
 }  # fmt: skip
-_COMPARES = frozenset("lt le gt ge eq ne".split())
+COMPARES = frozenset("lt le gt ge eq ne".split())
 
 
 class Language:
@@ -61,8 +61,8 @@ class Language:
         if dtype.kind == "bool":
             return "true" if value else "false"
         if carrier(dtype) is not dtype:
-            bits = int(np.asarray(value).astype(dtype.np).view(np.uint16))
-            return self.cast(str(bits), find_dtype("uint16"))
+            whole = carrier(dtype)
+            return self.cast(str(int(np.asarray(value).astype(dtype.np).view(whole.np))), whole)
         if dtype.is_floating_point:
             return self._float(float(value), dtype)  # type: ignore[arg-type]
         return self._integer(int(value), dtype)  # type: ignore[call-overload]
@@ -98,6 +98,10 @@ class Language:
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
+    def subgroup_down(self, text: str, delta: int) -> str:
+        """The value of the neighbour `delta` threads on, where caps.subgroup says there is one."""
+        raise NotImplementedError
+
     def select(self, condition: str, a: str, b: str) -> str:
         return f"({condition} ? {a} : {b})"
 
@@ -115,7 +119,7 @@ class Language:
         if op == "not":
             return f"(!{args[0]})" if dtype.kind == "bool" else self._narrowed(f"~{args[0]}", dtype)
         a, b = args
-        if op in _COMPARES or dtype.is_floating_point:
+        if op in COMPARES or dtype.is_floating_point:
             return f"({a} {_INFIX[op]} {b})"
         return self._whole(op, dtype, a, b)
 

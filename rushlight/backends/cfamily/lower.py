@@ -7,8 +7,10 @@ cut into blocks (see scan.py) on machines with groups of threads.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.attention import lower_attention
@@ -24,6 +26,13 @@ from rushlight.compiler.tile import ir
 from rushlight.ir.symint import Var, product
 from rushlight.ir.symint_walk import variables
 
+# Words of the languages that are letters and digits alone.
+RESERVED = frozenset(
+    "if else for while do break continue return const int long short char float double bool void "
+    "half signed unsigned static inline struct union enum switch case default goto sizeof typedef "
+    "kernel device constant thread threadgroup global local private new delete this true false "
+    "var let fn loop array ptr status numbers buffers".split()
+)
 Lowered = tuple[Sequence[c.Kernel], Sequence[c.Array]]
 
 # Grids with an algorithm of their own.
@@ -32,8 +41,13 @@ _GRIDS: dict[type, Callable[..., Lowered]] = {
 }  # fmt: skip
 
 
+def lower_programs(programs: Sequence[ir.Program], machine: Machine) -> list[c.ThreadProgram]:
+    return [lower_program(program, machine, number) for number, program in enumerate(programs)]
+
+
 def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.ThreadProgram:
     """`number` makes the names of kernels unique among programs of one source text."""
+    _check_names(program)
     stem = re.sub(r"\W", "_", program.name)
     kernels: list[c.Kernel] = []
     scratch: list[c.Array] = []
@@ -46,6 +60,26 @@ def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.T
     return c.ThreadProgram(program, tuple(kernels), tuple(scratch))
 
 
+def _check_names(program: ir.Program) -> None:
+    """Names of the lowering have an underscore, those of programs do not."""
+    named = (*program.buffers, *program.params, *program.sizes, *_axes_in(program.grids))
+    for name in {one.name for one in named}:
+        if not name.isalnum() or name in RESERVED:
+            raise Refused(f"the name {name!r}: it is not made of letters and digits, or reserved")
+
+
+def _axes_in(part: Any) -> Iterator[ir.Axis]:
+    """Every axis of a part of a program."""
+    if isinstance(part, ir.Axis):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _axes_in(item)
+    elif dataclasses.is_dataclass(part) and not isinstance(part, ir.Buffer | ir.Local | ir.Param):
+        for field in dataclasses.fields(part):
+            yield from _axes_in(getattr(part, field.name))
+
+
 def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     """Statements in order; what one writes, the next may read."""
     if any(isinstance(statement, ir.Sort) for statement in grid.body):
@@ -56,7 +90,7 @@ def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
         if any(v.kind == "axis" for v in variables(axis.extent).values()):
             raise Refused(f"grid axis {axis.name} has an extent that depends on another axis")
     body = lower_body(context, grid.body)
-    instance = Var("instance", 0, None, "axis")
+    instance = Var("instance_id", 0, None, "axis")
     binds = bound(grid.axes, instance)
     instances = product(axis.extent for axis in grid.axes)
     kernel = context.kernel((*binds, *body), instances, instance)

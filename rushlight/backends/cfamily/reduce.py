@@ -20,6 +20,7 @@ from rushlight.backends.cfamily.context import Context, bound
 from rushlight.backends.cfamily.monoid import Monoid, Parts, reduce_monoid
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
+from rushlight.compiler.tile.transform import coefficient, index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 
@@ -54,13 +55,18 @@ class _Reduction:
         self.count = product(axis.extent for axis in statement.over)
         self.is_tree = statement.order == "tree"
         rows, count = at_most(self.rows), at_most(self.count)
-        self.block = min(rows, MOST_ROWS) if isinstance(rows, int) else MOST_ROWS
+        self.in_one = isinstance(rows, int) and rows <= MOST_ROWS
+        self.block = rows if isinstance(rows, int) and self.in_one else MOST_ROWS
         self.in_chunks = not (isinstance(count, int) and count <= ir.CHUNK)
+        self.row_major = not self._runs_along_rows()
+        self.exchanges = (
+            self.row_major and context.machine.subgroup == ir.PARTIALS and context.threads > 1
+        )
         self.folds = [self._fold(item) for item in statement.items]
         self.row: tuple[ir.Axis, ...] = ()
         self.at: Index = 0
         self.first: Index = 0
-        self._set_rows(self.block)
+        self._set_rows(self.rows)
 
     def _fold(self, item: ir.ReduceItem) -> _Fold:
         monoid = reduce_monoid(item.kind, item.value.dtype)
@@ -71,6 +77,16 @@ class _Reduction:
     def _arrays(self, stem: str, monoid: Monoid, size: Index) -> Stored:
         return tuple(self.context.array(stem, dtype, size) for dtype in monoid.dtypes)
 
+    def _runs_along_rows(self) -> bool:
+        """Is memory contiguous along the rows, and not along the elements of one?"""
+        statement = self.statement
+        if not statement.axes or not statement.over:
+            return False
+        places = index_exprs([item.value for item in statement.items])
+        row, element = statement.axes[-1].name, statement.over[-1].name
+        along_rows = sum(coefficient(at, row) == 1 for at in places)
+        return along_rows > sum(coefficient(at, element) == 1 for at in places)
+
     def _set_rows(self, extent: Index) -> None:
         """The rows of a block: axes to go over, and where a row's partials are."""
         row = self.context.axis("row", extent)
@@ -78,7 +94,7 @@ class _Reduction:
 
     def run(self) -> c.Block:
         context = self.context
-        if self.rows == self.block or self.block == 0:
+        if self.in_one:
             return self._rows()
         blocks = context.axis("rows", ceildiv(self.rows, self.block))
         self.first = blocks.var * self.block
@@ -107,6 +123,8 @@ class _Reduction:
 
     def _chunk(self, start: Index, count: Index) -> c.Block:
         """Partials of the elements start <= f < start + count, joined."""
+        if self.exchanges:
+            return (*self._fold_apart(start, count), *self.context.barrier())
         fold = self._fold_along if self.context.threads == 1 else self._fold_apart
         block = (*fold(start, count), *self.context.barrier())
         width = ir.PARTIALS
@@ -127,7 +145,8 @@ class _Reduction:
         return (c.Puts(tuple(stores)),)
 
     def _fold_apart(self, start: Index, count: Index) -> c.Block:
-        """Each thread folds its partials in variables."""
+        """Each thread folds its partials in variables. The 32 partials of a row are neighbours
+        where that is how memory runs; then they may be joined without memory, too."""
         context, lane = self.context, self.context.axis("p", ir.PARTIALS)
         step = Var(context.fresh("f"), 0, count - 1, "axis")
         names = [tuple(context.fresh("acc") for _ in f.monoid.identity) for f in self.folds]
@@ -135,16 +154,36 @@ class _Reduction:
         def body() -> Sequence[c.Code]:
             begin, turn, end = [], [], []
             for fold, held in zip(self.folds, names, strict=True):
-                now = tuple(s.param(n, d) for n, d in zip(held, fold.monoid.dtypes, strict=True))
+                now = _named(held, fold)
                 new = fold.monoid.combine(now, fold.element(context, start + step))
                 begin += zip(held, fold.monoid.identity, strict=True)
                 turn += zip(held, new, strict=True)
-                end += self._write(fold.partials, lane.var * self.block + self.at, now)
+                at = self.at if self.exchanges else lane.var * self.block + self.at
+                end += self._write(fold.partials, at, now)
             over = bound(self.statement.over, start + step)
             loop = c.For(step, lane.var, count, ir.PARTIALS, (*over, c.Set(tuple(turn))))
-            return (*self._row_binds(), c.Let(tuple(begin), True), loop, c.Puts(tuple(end)))
+            code: c.Block = (*self._row_binds(), c.Let(tuple(begin), True), loop)
+            if not self.exchanges:
+                return (*code, c.Puts(tuple(end)))
+            first = s.eq(s.index(lane.var), s.const(0, int64))
+            return (*code, *self._exchange(names), c.If(first, (c.Puts(tuple(end)),)))
 
-        return context.spread((lane, *self.row), body)
+        axes = (*self.row, lane) if self.row_major else (lane, *self.row)
+        return context.spread(axes, body)
+
+    def _exchange(self, names: list[tuple[str, ...]]) -> c.Block:
+        """Halves are joined: lane p gets what lane p + width has."""
+        block: list[c.Code] = []
+        width = ir.PARTIALS
+        while width > 1:
+            width //= 2
+            pairs = []
+            for fold, held in zip(self.folds, names, strict=True):
+                now = _named(held, fold)
+                there = tuple(s.make("subgroup_down", (x,), x.dtype, width) for x in now)
+                pairs += zip(held, fold.monoid.combine(now, there), strict=True)
+            block.append(c.Set(tuple(pairs)))
+        return tuple(block)
 
     def _fold_along(self, start: Index, count: Index) -> c.Block:
         """The thread folds in arrays, so that it runs along memory."""
@@ -209,11 +248,11 @@ class _Reduction:
         """The tree over neighbours, by one thread per row: level by level, in place."""
         left = self.context.fresh("left")
         pair = Var(self.context.fresh("pair"), 0, count, "axis")
-        now = s.param(left, int64)
+        now = self.context.counter(left)
         base = self.at * count
 
         def body() -> Sequence[c.Code]:
-            code: list[c.Code] = [c.Let(((left, s.index(count)),), True)]
+            code: list[c.Code] = [c.Let(((left, self.context.whole(count)),), True)]
             joins: list[c.Put] = []
             lasts: list[c.Put] = []
             found: list[c.Put] = []
@@ -223,19 +262,21 @@ class _Reduction:
                 joins += self._write(arrays, base + pair, fold.monoid.combine(*two))
                 lasts += self._write(arrays, base + half, self._read(arrays, base + last))
                 found += self._write(fold.partials, self.at, self._first(fold, arrays, base))
-            odd = s.eq(s.irem(now, 2), s.const(1, int64))
+            odd = s.eq(s.irem(now, 2), s.const(1, now.dtype))
             level = (
                 c.For(pair, 0, half, 1, (c.Puts(tuple(joins)),)),
                 c.If(odd, (c.Puts(tuple(lasts)),)),
                 c.Set(((left, s.idiv(now + 1, 2)),)),
             )
-            code.append(c.While(s.gt(now, s.const(1, int64)), level))
+            code.append(c.While(s.gt(now, s.const(1, now.dtype)), level))
             return (*code, c.Puts(tuple(found)))
 
         return self.context.spread(self.row, body)
 
     def _first(self, fold: _Fold, arrays: Stored, base: Index) -> Parts:
         """The only result left; the identity where there was none."""
+        if isinstance(self.count, int) and self.count > 0:
+            return self._read(arrays, base)
         some = s.gt(s.index(self.count), s.const(0, int64))
         return tuple(
             s.load(array, offset + base, some, identity)
@@ -270,3 +311,8 @@ class _Reduction:
             c.Put(array, offset + at, part)
             for (array, offset), part in zip(arrays, parts, strict=True)
         ]
+
+
+def _named(names: tuple[str, ...], fold: _Fold) -> Parts:
+    """The variables that hold a running result."""
+    return tuple(s.param(n, d) for n, d in zip(names, fold.monoid.dtypes, strict=True))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rushlight.backends.cfamily.context import Machine, Refused
 from rushlight.backends.cfamily.lower import lower_program
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, bool_
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.transform import grid_roots
@@ -31,10 +31,11 @@ def refuse(program: Program, caps: Caps) -> list[str]:
 
 
 def dtypes_of(program: Program) -> Iterator[DType]:
-    """Of memory, parameters and every step of arithmetic. An index is not counted as an int64."""
+    """Of memory, parameters and every step of arithmetic. An index is not counted as an int64, and
+    every language has truth values."""
     yield from (buffer.dtype for buffer in program.buffers)
-    yield from (param.dtype for param in program.params)
+    yield from (param.dtype for param in program.params if param.dtype is not bool_)
     for grid in program.grids:
         for node in topological(tuple(grid_roots(grid))):
-            if node.op != "index":
+            if node.op != "index" and node.dtype is not bool_:
                 yield node.dtype

@@ -33,7 +33,7 @@ def lower_scatter(
 
 def _in_order(grid: ir.ScatterGrid, machine: Machine, name: str) -> c.Kernel:
     context = Context(machine, name, 1)
-    row = Var("row", 0, None, "axis")
+    row = Var("row_id", 0, None, "axis")
     at = row * grid.width.extent + grid.width.var
     update = c.Put(grid.dest, at, join(grid.kind, s.load(grid.dest, at), grid.value))
     columns = c.For(grid.width.var, 0, grid.width.extent, 1, (update,), independent=True)
@@ -47,7 +47,7 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
     """For the first update of each row, in sorted order: it and all that follow for that row."""
     context = sorter.context("apply")
     count, half = grid.update.extent, sorter.sorted_half()
-    order = ir.Axis("order", count)
+    order = ir.Axis("order_i", count)
     row, before = (
         s.load(sorter.keys_at, half + order.var),
         s.load(
@@ -55,21 +55,24 @@ def _apply(grid: ir.ScatterGrid, sorter: Sorter) -> c.Kernel:
             s.const(-1, int64),
         ),
     )  # fmt: skip
-    here, acc, at = s.param("here", int64), s.param("acc", grid.value.dtype), s.param("at", int64)
+    here, acc = s.param("here_row", int64), s.param("new_value", grid.value.dtype)
+    at = context.counter("at_order")
     place = s.as_index(here) * grid.width.extent + grid.width.var
     mine = s.load(
-        sorter.keys_at, half + s.as_index(at), s.lt(at, s.index(count)), s.const(-1, int64)
+        sorter.keys_at, half + s.as_index(at), s.lt(at, context.whole(count)), s.const(-1, int64)
     )
-    update = Var("update", 0, None, "axis")
+    update = Var("update_id", 0, None, "axis")
     value = Substitution({grid.update.name: update}).expr(grid.value)
     step = (
         c.Bind(update, s.as_index(s.load(sorter.places_at, half + s.as_index(at)))),
-        c.Set((("acc", join(grid.kind, acc, value)),)),
-        c.Set((("at", at + 1),)),
+        c.Set((("new_value", join(grid.kind, acc, value)),)),
+        c.Set((("at_order", at + 1),)),
     )
     fold = (
-        c.Let((("here", row),)),
-        c.Let((("acc", s.load(grid.dest, place)), ("at", s.index(order.var))), True),
+        c.Let((("here_row", row),)),
+        c.Let(
+            (("new_value", s.load(grid.dest, place)), ("at_order", context.whole(order.var))), True
+        ),
         c.While(s.eq(mine, here), step),
         c.Put(grid.dest, place, acc),
     )

@@ -57,7 +57,7 @@ class Sorter:
         self.keys, self.machine, self.name = keys, machine, name
         self.dtype: DType = keys.key.dtype
         self.keys_at = c.Array(f"{name}_keys", self.dtype, 2 * keys.size, "scratch")
-        self.places_at = c.Array(f"{name}_places", int64, 2 * keys.size, "scratch")
+        self.places_at = c.Array(f"{name}_places", machine.index, 2 * keys.size, "scratch")
         self.length = keys.over.extent
 
     def kernels(self) -> list[c.Kernel]:
@@ -79,11 +79,11 @@ class Sorter:
         """Keys and positions, sorted in runs, into the first half."""
         context, keys = self.context("runs"), self.keys
         runs = ceildiv(self.length, RUN)
-        row, run = ir.Axis("row", keys.rows), ir.Axis("run", runs)
-        base, at = row.var * self.length, s.param("at", int64)
-        key = s.param("key", self.dtype)
+        row, run = ir.Axis("row_id", keys.rows), ir.Axis("run_id", runs)
+        base, at = row.var * self.length, context.counter("at_place")
+        key = s.param("new_key", self.dtype)
         place = base + s.as_index(at)
-        more = s.gt(at, s.index(run.var * RUN))
+        more = s.gt(at, context.whole(run.var * RUN))
         left = s.load(self.keys_at, place - 1, more, key)
         shift = c.Puts(
             (
@@ -92,13 +92,13 @@ class Sorter:
             )
         )
         insert = (
-            c.Let((("key", context.expr(keys.key)),)),
-            c.Let((("at", s.index(keys.over.var)),), True),
-            c.While(more & self.before(key, left), (shift, c.Set((("at", at - 1),)))),
+            c.Let((("new_key", context.expr(keys.key)),)),
+            c.Let((("at_place", context.whole(keys.over.var)),), True),
+            c.While(more & self.before(key, left), (shift, c.Set((("at_place", at - 1),)))),
             c.Puts(
                 (
                     c.Put(self.keys_at, place, key),
-                    c.Put(self.places_at, place, s.index(keys.over.var)),
+                    c.Put(self.places_at, place, context.whole(keys.over.var)),
                 )
             ),
         )
@@ -114,10 +114,12 @@ class Sorter:
         """One pass: pairs of runs of WIDTH keys become runs of twice as many."""
         context = self.context("merge")
         pieces = ceildiv(self.length, PIECE)
-        row, piece = ir.Axis("row", self.keys.rows), ir.Axis("piece", pieces)
-        first = Var("first", 0, None, "axis")
-        pair, middle, end = (Var(n, 0, None, "axis") for n in ("pair", "middle", "end"))
-        source, goal = Var("source", 0, None, "axis"), Var("goal", 0, None, "axis")
+        row, piece = ir.Axis("row_id", self.keys.rows), ir.Axis("piece_id", pieces)
+        first = Var("first_out", 0, None, "axis")
+        pair, middle, end = (
+            Var(n, 0, None, "axis") for n in ("pair_start", "pair_middle", "pair_end")
+        )
+        source, goal = Var("source_at", 0, None, "axis"), Var("goal_at", 0, None, "axis")
         base = row.var * self.length
         binds = (
             c.Bind(first, piece.var * PIECE),
@@ -127,9 +129,9 @@ class Sorter:
             c.Bind(middle, minimum(pair + c.WIDTH, self.length)),
             c.Bind(end, minimum(pair + 2 * c.WIDTH, self.length)),
         )
-        taken = s.param("taken", int64)
-        search = self._search(taken, source, first - pair, pair, middle, end)
-        merge = self._merge_piece(taken, source, goal, first, pair, middle, end)
+        taken = context.counter("taken_left")
+        search = self._search(context, taken, source, first - pair, pair, middle, end)
+        merge = self._merge_piece(context, taken, source, goal, first, pair, middle, end)
 
         def body(item: Var) -> Sequence[c.Code]:
             return (*bound((row, piece), item), *binds, *search, *merge)
@@ -137,30 +139,30 @@ class Sorter:
         return context.flat_kernel(self.keys.rows * pieces, body, self.passes(True))
 
     def _search(
-        self, low: E, source: Var, done: Index, pair: Var, middle: Var, end: Var
+        self, context: Context, low: E, source: Var, done: Index, pair: Var, middle: Var, end: Var
     ) -> c.Block:
         """`low` becomes how many of the first `done` outputs come from the left run."""
-        high, guess = s.param("high", int64), s.param("guess", int64)
+        high, guess = context.counter("left_high"), context.counter("left_guess")
         left = s.load(self.keys_at, source + pair + s.as_index(guess))
         right = s.load(self.keys_at, source + middle + done - 1 - s.as_index(guess))
         is_out = self.before(right, left)
         return (
             c.Let(
                 (
-                    ("taken", s.index(maximum(0, done - (end - middle)))),
-                    ("high", s.index(minimum(done, middle - pair))),
+                    ("taken_left", context.whole(maximum(0, done - (end - middle)))),
+                    ("left_high", context.whole(minimum(done, middle - pair))),
                 ),
                 True,
             ),
             c.While(
                 s.lt(low, high),
                 (
-                    c.Let((("guess", s.idiv(low + high, 2)),)),
-                    c.Let((("out", is_out),)),
+                    c.Let((("left_guess", s.idiv(low + high, 2)),)),
+                    c.Let((("is_out", is_out),)),
                     c.Set(
                         (
-                            ("high", s.select(_OUT, guess, high)),
-                            ("taken", s.select(_OUT, low, guess + 1)),
+                            ("left_high", s.select(_OUT, guess, high)),
+                            ("taken_left", s.select(_OUT, low, guess + 1)),
                         )
                     ),
                 ),
@@ -168,11 +170,13 @@ class Sorter:
         )
 
     def _merge_piece(
-        self, taken: E, source: Var, goal: Var, first: Var, pair: Var, middle: Var, end: Var
-    ) -> c.Block:
-        left, right = s.param("left", int64), s.param("right", int64)
+        self, context: Context, taken: E, source: Var, goal: Var, first: Var, pair: Var,
+        middle: Var, end: Var,
+    ) -> c.Block:  # fmt: skip
+        left, right = context.counter("left_at"), context.counter("right_at")
         out = Var("out_at", 0, None, "axis")
-        has_left, has_right = s.lt(left, s.index(middle)), s.lt(right, s.index(end))
+        has_left = s.lt(left, context.whole(middle))
+        has_right = s.lt(right, context.whole(end))
         zero = s.const(0, self.dtype)
         at_left, at_right = source + s.as_index(left), source + s.as_index(right)
         key_left = s.load(self.keys_at, at_left, has_left, zero)
@@ -191,14 +195,14 @@ class Sorter:
             ),
             c.Set(
                 (
-                    ("left", left + s.cast(from_left, int64)),
-                    ("right", right + s.cast(~from_left, int64)),
+                    ("left_at", left + s.cast(from_left, left.dtype)),
+                    ("right_at", right + s.cast(~from_left, right.dtype)),
                 )
             ),
         )
         begin = (
-            ("left", taken + s.index(pair)),
-            ("right", s.index(middle + first - pair) - taken),
+            ("left_at", taken + context.whole(pair)),
+            ("right_at", context.whole(middle + first - pair) - taken),
         )
         loop = c.For(out, first, minimum(self.length, first + PIECE), 1, step)
         return (c.Let(begin, True), loop)
@@ -208,7 +212,7 @@ class Sorter:
         context, keys = self.context("write"), self.keys
 
         def body(item: Var) -> Sequence[c.Code]:
-            found = s.load(self.places_at, self.sorted_half() + item)
+            found = s.cast(s.load(self.places_at, self.sorted_half() + item), int64)
             return (*bound((*keys.axes, keys.over), item), context.put(dest, at, found))
 
         return context.flat_kernel(keys.size, body, self.passes(False))
@@ -223,4 +227,4 @@ class Sorter:
         return less | (s.is_nan(b) & ~s.is_nan(a))
 
 
-_OUT = s.param("out", s.lt(s.const(0, int64), s.const(1, int64)).dtype)
+_OUT = s.param("is_out", s.lt(s.const(0, int64), s.const(1, int64)).dtype)

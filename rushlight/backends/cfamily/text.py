@@ -39,7 +39,7 @@ def print_programs(programs: Sequence[c.ThreadProgram], language: Language) -> s
 
 
 def _function(helper: Helper, language: Language) -> list[str]:
-    names = (f"t{i}" for i in count())
+    names = (f"t_{i}" for i in count())
     lines, (value,) = ExprPrinter(language, lambda: next(names)).emit([helper.value])
     parameters = [(p.meta, p.dtype) for p in helper.parameters]
     head = language.function(helper.name, parameters, helper.value.dtype)
@@ -52,7 +52,7 @@ class KernelPrinter:
     def __init__(self, owner: c.ThreadProgram, kernel: c.Kernel, language: Language) -> None:
         self.owner, self.kernel, self.language = owner, kernel, language
         names = count()
-        self.exprs = ExprPrinter(language, lambda: f"t{next(names)}")
+        self.exprs = ExprPrinter(language, lambda: f"t_{next(names)}")
         self.lines: list[str] = []
         self.indent = 0
 
@@ -64,8 +64,8 @@ class KernelPrinter:
         self.block(unpacked(self.owner.program, kernel, used, language.index))
         for line in language.group_head(kernel):
             self.line(line)
-        for array in kernel.arrays:
-            self.line(language.array(array))
+        for text in filter(None, map(language.array, kernel.arrays)):
+            self.line(text)
         self.block(kernel.body)
         while self.indent:
             self.close()

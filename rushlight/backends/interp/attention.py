@@ -40,6 +40,19 @@ def weighted_sums(
     return total
 
 
+def binned(weights: np.ndarray, bins: np.ndarray, count: int) -> np.ndarray:
+    """[batch, l, s] x [batch, l, s] -> [batch, count]."""
+    total = np.zeros((len(weights), count), weights.dtype)
+    adds = (weights != 0) & (bins >= 0) & (bins < count)
+    length, keys = weights.shape[1:]
+    for row in range(0, length, KEY_BLOCK):
+        for column in range(0, keys, KEY_BLOCK):
+            here = (slice(None), slice(row, row + KEY_BLOCK), slice(column, column + KEY_BLOCK))
+            at = np.nonzero(adds[here])  # ascending; add.at keeps the order
+            np.add.at(total, (at[0], bins[here][at]), weights[here][at])
+    return total
+
+
 def online_softmax(
     scores: np.ndarray, kept: np.ndarray, values: list[np.ndarray], exp: Function
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:

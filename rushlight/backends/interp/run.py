@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.backends.interp import folds
-from rushlight.backends.interp.attention import online_softmax, products, weighted_sums
+from rushlight.backends.interp.attention import binned, online_softmax, products, weighted_sums
 from rushlight.backends.interp.evaluate import evaluate
 from rushlight.backends.interp.fma import fma
 from rushlight.backends.interp.memory import Memory
@@ -194,7 +194,7 @@ class _Run:
 
         def at_kept(value: E, accs: list[np.ndarray], fill: float) -> np.ndarray:
             chosen = np.flatnonzero(kept)
-            found = np.full(pairs.count, fill, grid.acc_dtype.np)
+            found = np.full(pairs.count, fill, value.dtype.np)
             some = [acc[chosen] for acc in accs]
             found[chosen] = self.values([value], pairs.take(chosen), {}, some)[0]
             return found.reshape(shape)
@@ -218,6 +218,12 @@ class _Run:
                 for item in grid.sums:
                     weights = at_kept(item.weight, accs, 0.0)
                     self._pair_sum(grid, item, lead, weights, kept, operand)
+                for bins in grid.bins:
+                    weights = at_kept(bins.weight, accs, 0.0)
+                    places = at_kept(bins.bin, accs, -1)
+                    count = int(self.top.extent(bins.n)[0])
+                    found = binned(weights, places, count)
+                    self._results(bins.stores, lead, (bins.n,), found)
 
     def _softmax(
         self, grid: ir.AttentionGrid, lead: Points, scores: np.ndarray, kept: np.ndarray,

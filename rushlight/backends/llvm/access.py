@@ -12,7 +12,8 @@ from rushlight.ir.scalar import E, children, topological
 from rushlight.ir.symint import Expr, OpAtom
 from rushlight.ir.symint_walk import variables
 
-OTHER = None  # a stride that is neither 0 nor a constant 1
+PAIR = 2  # every second element, such as one part of complex numbers
+OTHER = None  # a stride that is neither 0 nor a constant 1 or 2
 Index = int | Expr
 
 
@@ -51,7 +52,7 @@ def _index_of(node: E) -> Index:
 
 
 def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
-    """0, 1 or OTHER: how an element offset steps with the axis."""
+    """0, 1, PAIR or OTHER: how an element offset steps with the axis."""
     if not isinstance(at, Expr):
         return 0
     stride = 0
@@ -62,7 +63,19 @@ def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | 
         if len(monomial) > 1 or isinstance(inside[0], OpAtom) or inside[0].var.kind == "value":
             return OTHER
         stride += coef
-    return stride if stride in (0, 1) else OTHER
+    return stride if stride in (0, 1, PAIR) else OTHER
+
+
+def every_second(size: Index, base: Index, stride: Index) -> int | None:
+    """0 or 1: the lanes are the even or odd elements of memory that ends with a whole pair."""
+    return parity(base) if stride == 2 and parity(size) == 0 else None
+
+
+def parity(number: int | Expr) -> int | None:
+    """Of every value of an expression; None where they differ."""
+    if isinstance(number, int):
+        return number % 2
+    return None if any(coef % 2 for _, coef in number.terms) else number.const % 2
 
 
 def _depends(atom: object, axis: str, names: dict[E, frozenset[str]]) -> bool:
@@ -114,7 +127,7 @@ class Accesses:
 
     def score(self, axis: str) -> int:
         """How well vectors along `axis` suit the memory accesses; above 0: worth it."""
-        worth = {0: 0, 1: 2, OTHER: -2}
+        worth = {0: 0, 1: 2, PAIR: 1, OTHER: -2}
         reads = sum(worth[stride_along(at, axis, self.names)] for at in self.reads)
         writes = sum(worth[stride_along(at, axis, self.names)] for at in self.writes)
         return reads + 2 * writes

@@ -7,11 +7,9 @@ how it all fits together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from llvmlite import ir
 
+from rushlight.backends.llvm.attention_bins import BinSums
 from rushlight.backends.llvm.attention_cross import CrossSums
 from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
 from rushlight.backends.llvm.attention_results import ResultEmitter
@@ -22,6 +20,7 @@ from rushlight.backends.llvm.attention_sides import (
     inner_of,
 )
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
+from rushlight.backends.llvm.attention_tiles import kind_of, max_value, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
@@ -30,9 +29,7 @@ from rushlight.backends.llvm.schedule import (
     along_k,
     panel_rows,
 )
-from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
-from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, maximum
 
 Index = int | Expr
@@ -46,7 +43,7 @@ class AttentionEmitter:
     ) -> None:
         self.ctx, self.grid, self.side, self.schedule = ctx, grid, side, s
         dtype, softmax = grid.acc_dtype, grid.softmax
-        sums = (*side.sums, *side.cross)
+        sums = (*side.sums, *side.cross, *side.bins)
         roots = [x.weight for x in sums] if softmax is None else [softmax.score]
         self.accs = accs_of(roots)
         self.layout = Layout(dtype.itemsize)
@@ -54,16 +51,18 @@ class AttentionEmitter:
         self.pairs = PairEmitter(ctx, grid, side, s, roots, self.layout)
         self.softmax = self.weights = None
         if softmax is None:
-            self.weights = WeightStep(self.vectors, side.sums, side.cross, self.pairs)
+            stored = (*side.cross, *side.bins)
+            self.weights = WeightStep(self.vectors, side.sums, stored, self.pairs)
         else:
             self.softmax = SoftmaxStep(self.vectors, softmax, self.pairs)
         self.inner = inner_of(side, self.accs, s, dtype)
         self._place_operands()
         self._place_state()
         self.cross = CrossSums(self.vectors, side, side.cross, self.layout)
+        self.bins = BinSums(self.vectors, side, self.layout)
         self.extents = [a.extent for a in grid.batch]
         self.blocks = ceildiv(side.owner.extent, s.owners)
-        if not side.cross:
+        if not side.is_whole:
             self.extents.append(self.blocks)
         self.results = ResultEmitter(self.vectors, side.owner)
 
@@ -119,15 +118,17 @@ class AttentionEmitter:
             builder = ctx.builder
             batch = coordinates[: len(self.grid.batch)]
             env = {axis.name: at for axis, at in zip(self.grid.batch, batch, strict=True)}
-            if not self.side.cross:
+            if not self.side.is_whole:
                 self._owners(builder, env, builder.mul(coordinates[-1], i64(s.owners)))
                 return
-            # One block of owners after another: the sums of the inner rows go on.
+            # One block of owners after another: the sums go on.
             self.cross.begin(builder)
+            self.bins.begin(builder)
             length = ctx.int_expr(builder, self.side.owner.extent, {})
             with ctx.for_range(builder, i64(0), length, s.owners) as first:
                 self._owners(builder, env, first)
             self.cross.finish(builder, env, self.results)
+            self.bins.finish(builder, env, self.results)
 
     def _owners(self, builder: ir.IRBuilder, env: Env, first: ir.Value) -> None:
         """A block of owners from begin to end."""
@@ -135,7 +136,8 @@ class AttentionEmitter:
         length = ctx.int_expr(builder, self.side.owner.extent, {})
         owners = min_value(builder, builder.sub(length, first), i64(s.owners))
         self._begin(builder, env, first, owners)
-        with self._tiles(builder, env, first, owners) as (tile, code):
+        causal = self.grid.causal
+        with tiles_of(ctx, builder, self.side, causal, env, first, owners) as (tile, code):
             self._tile(builder, env, first, owners, tile, code)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             self._finish(builder, env, first, owners, panel)
@@ -158,37 +160,6 @@ class AttentionEmitter:
             for (_, _, room), sums in zip(self.sums, state.tiles, strict=True):
                 rows = builder.udiv(self._value(builder, room), i64(s.columns))
                 self.vectors.fill(builder, sums, rows, self.vectors.zero)
-
-    @contextmanager
-    def _tiles(
-        self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value
-    ) -> Iterator[tuple[ir.Value, ir.Value | None]]:
-        """Loops over (first inner row of a tile, the code of its run if there are runs)."""
-        ctx, side = self.ctx, self.side
-        extent = ctx.int_expr(builder, side.inner.extent, {})
-        start, stop = i64(0), extent
-        if self.grid.causal and side.name == "l":
-            stop = min_value(builder, extent, builder.add(first, owners))
-        elif self.grid.causal:
-            start = builder.and_(first, i64(-KEY_BLOCK))
-        runs = side.runs
-        if runs is None:
-            with ctx.for_range(builder, start, stop, KEY_BLOCK) as tile:
-                yield tile, None
-            return
-        row = builder.udiv(first, i64(runs.rows))
-        begin, end = (self._scalar(builder, e, {**env, runs.row.name: row})
-                      for e in (runs.begin, runs.end))  # fmt: skip
-        with ctx.for_range(builder, begin, end) as run:
-            low, high, code = (self._scalar(builder, e, {**env, runs.run.name: run})
-                               for e in (runs.first, runs.stop, runs.code))  # fmt: skip
-            low = self._larger(builder, builder.mul(low, i64(runs.tile)), start)
-            high = min_value(builder, builder.mul(high, i64(runs.tile)), stop)
-            with ctx.for_range(builder, low, high, KEY_BLOCK) as tile:
-                yield tile, code
-
-    def _scalar(self, builder: ir.IRBuilder, e: E, env: Env) -> ir.Value:
-        return emit_value(self.ctx, builder, e, env, Lanes(), {})
 
     def _tile(
         self, builder: ir.IRBuilder, env: Env, first: ir.Value, owners: ir.Value, tile: ir.Value,
@@ -221,14 +192,11 @@ class AttentionEmitter:
             crosses = builder.icmp_signed(">", builder.add(tile, high), builder.add(start, i64(1)))
             partial = crosses if partial is None else partial
         elif self.grid.causal:
-            low = self._larger(builder, builder.sub(start, tile), i64(0))
+            low = max_value(builder, builder.sub(start, tile), i64(0))
             crosses = builder.icmp_signed("<", builder.add(tile, low), last)
             partial = crosses if partial is None else partial
         if code is not None:
-            runs = self.side.runs
-            assert runs is not None
-            group = builder.udiv(builder.urem(start, i64(runs.rows)), i64(runs.group))
-            kind = builder.and_(builder.lshr(code, builder.mul(group, i64(2))), i64(3))
+            kind = kind_of(builder, self.side, code, start)
             high = builder.select(builder.icmp_signed("==", kind, i64(0)), low, high)
             if partial is not None:
                 partial = builder.and_(partial, builder.icmp_signed("==", kind, i64(1)))
@@ -273,6 +241,7 @@ class AttentionEmitter:
                 builder.call(micro, [a, b, columns, count, target, I1(0)])
         crossing = [tiles[stored.index(x.weight)] for x in self.side.cross]
         self.cross.add(builder, place, panel, crossing)
+        self.bins.add(builder, place, dict(zip(stored, tiles, strict=False)))
 
     def _multiply(
         self, builder: ir.IRBuilder, number: int, place: Place, owners: ir.Value, tile: ir.Value
@@ -345,10 +314,6 @@ class AttentionEmitter:
     def _plus(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         """Added where both are known, so that what depends on one of them leaves inner loops."""
         return IndexEmitter(self.ctx, builder, {}).op("add", a, b)
-
-    @staticmethod
-    def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        return builder.select(builder.icmp_signed(">", a, b), a, b)
 
     def _elements(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
         return builder.gep(base, [at], source_etype=self.vectors.element)

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from rushlight.backends.llvm.pack import Operand
 from rushlight.backends.llvm.schedule import AttentionSchedule, along_k
-from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, PairSum, Product, Runs
+from rushlight.compiler.tile.ir import (
+    KEY_BLOCK,
+    AttentionGrid,
+    Axis,
+    PairBins,
+    PairSum,
+    Product,
+    Runs,
+)
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, cast, topological
 from rushlight.ir.symint import Expr, ceildiv, maximum
@@ -23,7 +31,7 @@ Index = int | Expr
 @dataclass(frozen=True)
 class Side:
     """own, inner: (axis, operand of each product); sums: those whose results the owners get;
-    cross: those of the inner rows that are made in the same pass."""
+    cross: those of the inner rows that are made in the same pass; bins: those for all owners."""
 
     name: str
     owner: Axis
@@ -34,6 +42,12 @@ class Side:
     runs: Runs | None
     sums: tuple[PairSum, ...]
     cross: tuple[PairSum, ...] = ()
+    bins: tuple[PairBins, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Are all blocks of owners one instance, because they add to the same sums?"""
+        return bool(self.cross or self.bins)
 
 
 def sides_of(grid: AttentionGrid) -> list[str]:
@@ -43,17 +57,21 @@ def sides_of(grid: AttentionGrid) -> list[str]:
         sides.append("l")
     if any(x.over == "l" for x in grid.sums):
         sides.append("s")
+    if grid.bins:
+        sides.append("ls")
     return sides
 
 
 def side_of(grid: AttentionGrid, name: str, with_cross: bool = False) -> Side:
-    """name: "l", the queries own; "s", the keys do."""
+    """name: "l", the queries own; "s", the keys do; "ls", the queries do, all of them."""
     a = tuple(cast(p.a, grid.acc_dtype) for p in grid.products)
     b = tuple(cast(p.b, grid.acc_dtype) for p in grid.products)
     over_s = tuple(x for x in grid.sums if x.over == "s")
     over_l = tuple(x for x in grid.sums if x.over == "l")
     if name == "l":
         return Side(name, grid.l, grid.s, grid.products, a, b, grid.runs_l, over_s)
+    if name == "ls":
+        return Side("l", grid.l, grid.s, grid.products, a, b, grid.runs_l, (), (), grid.bins)
     cross = over_s if with_cross else ()
     return Side(name, grid.s, grid.l, grid.products, b, a, grid.runs_s, over_l, cross)
 

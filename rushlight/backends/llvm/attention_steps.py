@@ -19,7 +19,7 @@ from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.schedule import AttentionSchedule
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
-from rushlight.compiler.tile.ir import PairSum, Softmax
+from rushlight.compiler.tile.ir import PairBins, PairSum, Softmax
 from rushlight.ir.scalar import E, acc
 
 MINUS_INFINITY = float("-inf")
@@ -195,12 +195,12 @@ class WeightStep:
     """
 
     def __init__(
-        self, vectors: Vectors, owners: Sequence[PairSum], cross: Sequence[PairSum],
+        self, vectors: Vectors, owners: Sequence[PairSum], others: Sequence[PairSum | PairBins],
         pairs: PairEmitter,
     ) -> None:  # fmt: skip
-        self.v, self.pairs, sums = vectors, pairs, (*owners, *cross)
+        self.v, self.pairs, sums = vectors, pairs, (*owners, *others)
         self.weights = list(dict.fromkeys(x.weight for x in sums))
-        plain = [x for x in sums if x.other is None and x not in cross]
+        plain = [x for x in owners if x.other is None]
         self.stored = list(dict.fromkeys(x.weight for x in sums if x not in plain))
         self.plain = [x.weight for x in plain]
         self.state_vectors = len(self.plain)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import llvmlite.ir as ir
 
 from rushlight.backends.llvm.context import I1, I32
@@ -85,3 +87,14 @@ def store_vector(
 def scatter(b: ir.IRBuilder, value: ir.Value, places: ir.Value, align: int, mask: ir.Value) -> None:
     name = f"llvm.masked.scatter.{suffix(value.type)}.{suffix(places.type)}"
     intrinsic(b, name, ir.VoidType(), [value, places, ir.Constant(I32, align), mask])
+
+
+def shuffle(b: ir.IRBuilder, first: ir.Value, second: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    """A vector of elements of two vectors of one length, one behind the other."""
+    chosen = ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes))
+    return b.shuffle_vector(first, second, chosen)
+
+
+def twice(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Each lane two times."""
+    return shuffle(b, value, value, [n // 2 for n in range(2 * value.type.count)])

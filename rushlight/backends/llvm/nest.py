@@ -20,7 +20,7 @@ from rushlight.backends.llvm.access import (
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.monoid import scan_monoid
 from rushlight.backends.llvm.ops import constant, splat
-from rushlight.backends.llvm.puts import value_and_mask
+from rushlight.backends.llvm.puts import put, put_all, value_and_mask
 from rushlight.backends.llvm.turn import emit_turned, find_turn
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import Map, Scan, Store
@@ -82,8 +82,7 @@ def emit_points(
         emitter = ValueEmitter(ctx, ctx.builder, env, lanes, {}, leaves)
         pending.append((emitter, [value_and_mask(emitter, s) for s in statement.stores]))
     for emitter, values in pending:
-        for store, value in zip(statement.stores, values, strict=True):
-            emitter.store(store, value)
+        put_all(emitter, statement.stores, values)
 
 
 def map_accesses(statement: Map) -> Accesses:
@@ -245,7 +244,7 @@ def emit_scan(
                     element.append(emitter.spread(loop.index))
                 carried = loop.carried[n * size : (n + 1) * size]
                 folded = monoid.combine(b, carried, element)
-                emitter.store(Store(statement.dest, statement.at, statement.value), folded[-1])
+                put(emitter, Store(statement.dest, statement.at, statement.value), folded[-1])
                 following += folded
             loop.set_next(following)
 

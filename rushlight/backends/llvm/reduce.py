@@ -22,6 +22,7 @@ from rushlight.backends.llvm.flatten import flatten_over
 from rushlight.backends.llvm.fold import Fold
 from rushlight.backends.llvm.monoid import Parts
 from rushlight.backends.llvm.nest import emit_ranges, with_loads_from_here
+from rushlight.backends.llvm.puts import put
 from rushlight.backends.llvm.reduce_across import AcrossReduction
 from rushlight.backends.llvm.reduce_columns import ColumnReduction
 from rushlight.backends.llvm.reduce_panels import PanelReduction
@@ -141,4 +142,4 @@ def store_results(
         leaf = scalar.acc(dtype)
         emitter = ValueEmitter(ctx, ctx.builder, env, lanes, {}, {leaf: result})
         finish = leaf if item.finish is None else item.finish
-        emitter.store(Store(item.dest, item.at, finish), emitter.full(finish))
+        put(emitter, Store(item.dest, item.at, finish), emitter.full(finish))

@@ -15,11 +15,12 @@ from llvmlite import ir
 from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.pack import in_vectors
+from rushlight.backends.llvm.puts import emit_store
 from rushlight.backends.llvm.types import Launch, Scratch
-from rushlight.backends.llvm.values import Lanes, emit_store, emit_value
+from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import SCATTER_KINDS, Program, ScatterGrid, Store
-from rushlight.ir.scalar import E, add, bit_and, bit_or, load, maximum, minimum, mul
+from rushlight.ir.scalar import E, add, load, maximum, minimum, mul
 from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint import maximum as max_index
 from rushlight.ir.symint import minimum as min_index
@@ -107,7 +108,4 @@ def _updated(grid: ScatterGrid, at: int | Expr) -> E:
     """The destination's element after the update."""
     if grid.kind == "set":
         return grid.value
-    if grid.value.dtype.kind == "bool":  # any of all, or all of all
-        combine = bit_or if grid.kind in ("sum", "max") else bit_and
-        return combine(load(grid.dest, at), grid.value)
     return _COMBINE[grid.kind](load(grid.dest, at), grid.value)

@@ -29,6 +29,8 @@ SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
 # Owners of an instance of attention: packing the others is then a few percent of its work.
 OWNER_BLOCK = 128
+# More queries fill the lanes.
+THIN_QUERIES = 8
 # Sums of all queries of a batch element that one pass may hold: a share of the last cache.
 ONE_PASS_BYTES = 8 << 20
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
@@ -95,13 +97,41 @@ class AttentionSchedule:
         return self.vectors * self.lanes
 
 
+@dataclass(frozen=True)
+class ThinAttention:
+    """For a softmax of few queries: keys lie in lanes, nothing but the queries is packed."""
+
+    lanes: int
+
+
 def choose_attention_schedule(
     grid: AttentionGrid, side: str, target: Target, threads: int
-) -> AttentionSchedule:
+) -> AttentionSchedule | ThinAttention:
     """The schedule of one side of an AttentionGrid ("l": queries own an instance, "s": keys), from
     its sizes where they are numbers."""
+    if _is_thin(grid):
+        return ThinAttention(lanes_of(grid.acc_dtype, target))
+    return wide_attention_schedule(grid, side, target, threads)
+
+
+def _is_thin(grid: AttentionGrid) -> bool:
+    """Few queries, and widths that are numbers; k lies along its features."""
+    widths = [p.k.extent for p in grid.products]
+    widths += [1 if x.n is None else x.n.extent for x in grid.sums]
+    if grid.softmax is None or not all(isinstance(n, int) and n > 0 for n in widths):
+        return False
+    rows = grid.l.extent
+    if not isinstance(rows, int) or not 1 <= rows <= THIN_QUERIES:
+        return False
+    return not any(along_k(p.b, p.k, grid.s) for p in grid.products)
+
+
+def wide_attention_schedule(
+    grid: AttentionGrid, side: str, target: Target, threads: int
+) -> AttentionSchedule:
+    """Owners in lanes."""
     lanes = lanes_of(grid.acc_dtype, target)
-    axis, runs = (grid.l, grid.runs_l) if side == "l" else (grid.s, grid.runs_s)
+    axis, runs = (grid.s, grid.runs_s) if side == "s" else (grid.l, grid.runs_l)
     vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
     if runs is not None:  # a panel lies in one group
         vectors = max(1, min(vectors, runs.group // lanes))
@@ -114,6 +144,12 @@ def choose_attention_schedule(
             owners //= 2
     found = AttentionSchedule(owners, vectors, lanes, 1, one_pass)
     return replace(found, inner_rows=panel_rows(KEY_BLOCK, found, target))
+
+
+def for_bins(s: AttentionSchedule) -> AttentionSchedule:
+    """A schedule of queries that keeps the order of PairBins: blocks of KEY_BLOCK queries."""
+    vectors = s.vectors if KEY_BLOCK % s.columns == 0 else 1
+    return replace(s, owners=KEY_BLOCK, vectors=vectors, is_one_pass=False)
 
 
 def _suits_one_pass(grid: AttentionGrid, threads: int) -> bool:

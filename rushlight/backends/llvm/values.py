@@ -1,9 +1,10 @@
 """Scalar expressions to LLVM values: one lane, or `count` lanes along an axis.
 
 What is the same in all lanes stays a scalar and is splatted where a vector needs it. Loads look at
-the index polynomial: coefficient 1 of the lane axis is a vector load, 0 a scalar load, anything
-else a gather. Invariant parts move to the preheader of the loop where they become invariant
-(context.py); values are numbered, so equal operations on equal values are emitted once.
+the index polynomial: coefficient 1 of the lane axis is a vector load, 0 a scalar load, 2 every
+second element of two vectors, anything else a gather. Invariant parts move to the preheader of the
+loop where they become invariant (context.py); values are numbered, so equal operations on equal
+values are emitted once.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ from typing import Any, NamedTuple
 import llvmlite.ir as ir
 
 from rushlight.backends.llvm import memory
+from rushlight.backends.llvm.access import every_second
 from rushlight.backends.llvm.casts import emit_bitcast, emit_cast
 from rushlight.backends.llvm.context import (
-    I1,
-    I8,
     I32,
     I64,
     PTR,
@@ -38,7 +38,7 @@ from rushlight.backends.llvm.ops import (
     with_lanes,
 )
 from rushlight.base.dtypes import DType
-from rushlight.compiler.tile.ir import Axis, Store
+from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E, children
 from rushlight.ir.symint import Expr, OpAtom, VarAtom, make_polynomial
 from rushlight.ir.symint_walk import variables
@@ -80,21 +80,6 @@ def emit_value(
     leaves  values of expressions that are already there (such as scalar.acc)
     """
     return ValueEmitter(ctx, builder, env, lanes, cache, leaves).full(e)
-
-
-def emit_store(
-    ctx: KernelContext,
-    builder: ir.IRBuilder,
-    store: Store,
-    env: Env,
-    lanes: Lanes,
-    value: ir.Value,
-    cache: Cache | None = None,
-    leaves: dict[E, ir.Value] | None = None,
-) -> None:
-    """dest[at] = value where store.mask and the lanes' mask are true."""
-    emitter = ValueEmitter(ctx, builder, env, lanes, {} if cache is None else cache, leaves)
-    emitter.store(store, value)
 
 
 class ValueEmitter:
@@ -315,7 +300,7 @@ class ValueEmitter:
 
         return self.numbered(("gep", str(kind), place, offset), [place, offset], emit)
 
-    def _pointers(self, buffer: Any, linear: Linear) -> ir.Value:
+    def pointers(self, buffer: Any, linear: Linear) -> ir.Value:
         """A vector of addresses."""
         place = self.pointer(buffer, linear.base)
         offsets = self._index_vector(i64(0), linear)
@@ -332,7 +317,7 @@ class ValueEmitter:
             return self._load_one(buffer, linear.base, mask, other)
         if mask is not None:
             mask, other = self.spread(mask), self.spread(other)
-        mask = self._with_lane_mask(mask)
+        mask = self.with_lane_mask(mask)
         kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
         if linear.stride == 1 and linear.extra is None:
             place = self.pointer(buffer, linear.base)
@@ -345,8 +330,39 @@ class ValueEmitter:
                 lambda b: memory.load_vector(b, place, kind, buffer.dtype, mask, other),
                 floor,
             )
+        side = (
+            None
+            if linear.extra is not None
+            else every_second(buffer.size, linear.base, linear.stride)
+        )
+        if side is not None:
+            return self._load_every_second(buffer, linear.base, side, mask, other)
         return memory.gather(
-            self.builder, self._pointers(buffer, linear), kind, buffer.dtype, mask, other
+            self.builder, self.pointers(buffer, linear), kind, buffer.dtype, mask, other
+        )
+
+    def _load_every_second(
+        self,
+        buffer: Any,
+        base: int | Expr,
+        side: int,
+        mask: ir.Value | None,
+        other: ir.Value | None,
+    ) -> ir.Value:
+        """The even or odd ones of twice as many elements; both sides share the load."""
+        count, place = self.lanes.count, self.pointer(buffer, base - side)
+        kind = ir.VectorType(memory_type(buffer.dtype), 2 * count)
+
+        def load(b: ir.IRBuilder) -> ir.Value:
+            masks, others = (None if v is None else memory.twice(b, v) for v in (mask, other))
+            return memory.load_vector(b, place, kind, buffer.dtype, masks, others)
+
+        inputs = [v for v in (place, mask, other) if v is not None]
+        key = ("load two", buffer, place, mask, other, count)
+        both = self.numbered(key, inputs, load, self._load_floor())
+        ours = range(side, 2 * count, 2)
+        return self.numbered(
+            ("lanes", both, ours), [both], lambda b: memory.shuffle(b, both, both, ours)
         )
 
     def _load_floor(self) -> int:
@@ -371,30 +387,8 @@ class ValueEmitter:
         key = ("load", buffer, place, mask, other)
         return self.numbered(key, inputs, emit, self._load_floor())
 
-    def _with_lane_mask(self, mask: ir.Value | None) -> ir.Value | None:
+    def with_lane_mask(self, mask: ir.Value | None) -> ir.Value | None:
         lanes = self.lanes.mask
         if mask is None or lanes is None:
             return mask if lanes is None else lanes
         return self.builder.and_(lanes, mask)
-
-    def store(self, store: Store, value: ir.Value) -> None:
-        """Emit one store; `value` has all lanes."""
-        mask = None if store.mask is None else self.full(store.mask)
-        mask = self._with_lane_mask(mask)
-        linear = self.linear(store.at)
-        b, dtype = self.builder, store.dest.dtype
-        if dtype.kind == "bool":
-            value = b.zext(value, with_lanes(I8, value.type))
-        if self.lanes.count == 1 and mask is None:
-            b.store(value, self.pointer(store.dest, linear.base), align=dtype.itemsize)
-            return
-        if self.lanes.count == 1:
-            value, mask = (splat(b, v, 1) for v in (value, mask))
-        if self.lanes.count == 1 or (linear.stride == 1 and linear.extra is None):
-            memory.store_vector(
-                b, value, self.pointer(store.dest, linear.base), dtype.itemsize, mask
-            )
-            return
-        everything = constant(ir.VectorType(I1, self.lanes.count), 1)
-        places = self._pointers(store.dest, linear)
-        memory.scatter(b, value, places, dtype.itemsize, everything if mask is None else mask)

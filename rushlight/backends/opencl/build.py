@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.backends.cfamily.code import ThreadProgram
 from rushlight.backends.cfamily.context import Machine
-from rushlight.backends.cfamily.lower import lower_program
+from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.cfamily.run import GroupExecutable
 from rushlight.backends.cfamily.text import print_programs
 from rushlight.backends.opencl.driver_impl import find, require_driver
@@ -18,7 +18,7 @@ from rushlight.compiler.tile.ir import Program
 
 
 def build(programs: Sequence[Program], caps: Caps) -> list[GroupExecutable]:
-    lowered = lower(programs, caps)
+    lowered = lower_programs(programs, Machine.of(caps))
     source = print_programs(lowered, language(caps))
     driver = require_driver()
     program = compiled(driver.cl.Program(driver.context, source))
@@ -38,14 +38,9 @@ def language(caps: Caps) -> OpenCL:
     return OpenCL("float64" in caps.dtypes)
 
 
-def lower(programs: Sequence[Program], caps: Caps) -> list[ThreadProgram]:
-    machine = Machine.of(caps)
-    return [lower_program(program, machine, number) for number, program in enumerate(programs)]
-
-
 def lower_text(program: Program, caps: Caps) -> str:
     """The OpenCL C of a program."""
-    return print_programs(lower([program], caps), language(caps))
+    return print_programs(lower_programs([program], Machine.of(caps)), language(caps))
 
 
 def attach(
@@ -73,5 +68,5 @@ def restore(program: Program, data: bytes) -> GroupExecutable:
         loaded = loaded.build()
     except driver.cl.Error as error:
         raise ValueError(f"not a program of this driver: {error}") from error
-    (found,) = attach(lower([program], caps), "", data, loaded)
+    (found,) = attach(lower_programs([program], Machine.of(caps)), "", data, loaded)
     return found

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
-from rushlight.base.dtypes import ALL_DTYPES
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
 FIX = (
     "pip install 'rushlight[opencl]' (pyopencl, and PoCL for CPUs), or install the driver of a GPU"
 )
+DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
 
 
@@ -30,7 +31,7 @@ class Driver:
 
 
 def find() -> Caps | Missing:
-    found = open_device(config.opencl_device)
+    found = open_device(config.opencl_device, config.opencl_options)
     if isinstance(found, Missing):
         return found
     cl, device = found.cl, found.device
@@ -42,7 +43,7 @@ def find() -> Caps | Missing:
         "opencl",
         features="|".join((*named, found.options)),
         threads=device.max_compute_units,
-        dtypes=frozenset(d.name for d in ALL_DTYPES if doubles or d.name != "float64"),
+        dtypes=frozenset(d.name for d in DTYPES if doubles or d.name != "float64"),
         exact=False,
         group_threads=threads,
         shared_bytes=min(device.local_mem_size, 32 << 10),
@@ -55,7 +56,7 @@ def has_doubles(device: Any) -> bool:
 
 
 @functools.cache
-def open_device(wanted: str) -> Driver | Missing:
+def open_device(wanted: str, more_options: str) -> Driver | Missing:
     """The first device whose name or platform holds `wanted`; GPUs before CPUs."""
     if importlib.util.find_spec("pyopencl") is None:
         return Missing("pyopencl is not installed", FIX)
@@ -75,12 +76,13 @@ def open_device(wanted: str) -> Driver | Missing:
     options = "-cl-std=CL1.2"
     if exact_divide:
         options += " -cl-fp32-correctly-rounded-divide-sqrt"
+    options = f"{options} {more_options}".rstrip()
     return Driver(
         cl, device, context, cl.CommandQueue(context), bool(device.host_unified_memory), options
     )
 
 
 def require_driver() -> Driver:
-    found = open_device(config.opencl_device)
+    found = open_device(config.opencl_device, config.opencl_options)
     assert not isinstance(found, Missing), found.reason
     return found

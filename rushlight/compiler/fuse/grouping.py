@@ -138,7 +138,7 @@ class Grouping:
                 if not refusal:
                     group.at[node] = at
                     if group.kind == "attention":
-                        group.head[node] = self._head(group, sources)
+                        group.head[node] = self._head(group, sources)  # type: ignore
                     self._note(node, group, self._why(group, node, sources), "yes")
                     return group
             self._note(node, group, refusal)

@@ -209,10 +209,35 @@ def _bound_inlining(order: list[Node], reasons: dict[Node, str]) -> dict[Node, i
             continue
         sources = list(dict.fromkeys(node.src))
         inlined = sum(1 if s in reasons or s.leaf else weight[s] for s in sources)
-        weight[node] = (EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1) + inlined
+        weight[node] = _own_weight(node) + inlined
+        if weight[node] > MAX_INLINED_OPS:
+            weight[node] = _distinct_weight(node, weight, reasons)
         depth = max((moves[s] for s in sources if s not in reasons), default=0)
         moves[node] = depth + (node.op is not None and node.op.kind != "elementwise")
         too_long = weight[node] > MAX_INLINED_OPS or moves[node] > MAX_INLINED_MOVES
         if too_long and node not in reasons and not node.pairs:
             reasons[node] = "long_chain"
     return weight
+
+
+def _own_weight(node: Node) -> int:
+    return EXPENSIVE_WEIGHT if node.name in EXPENSIVE else 1
+
+
+def _distinct_weight(root: Node, weight: dict[Node, int], reasons: dict[Node, str]) -> int:
+    """The weight with a value that is read twice at one place counted once; below a movement places
+    differ. (Each part of a complex number reads both parts of the one before it.)"""
+    total, seen, stack = 0, {root}, [root]
+    while stack:
+        here = stack.pop()
+        if here is not root and (here.leaf or here in reasons):
+            total += 1
+            continue
+        if here is not root and here.op is not None and here.op.kind == "movement":
+            total += weight[here]
+            continue
+        total += _own_weight(here)
+        fresh = [s for s in dict.fromkeys(here.src) if s not in seen]
+        seen.update(fresh)
+        stack += fresh
+    return total

@@ -1,9 +1,9 @@
 """Which attentions share a kernel: those that go over the same pairs in the same way.
 
-In: flash_attention, flash_lse, flash_top and pair_sum nodes (ops/pairs.py). Out: a `PairSpace` of
-each, and the coordinates of its results. Nodes with equal spaces share the scores; of sums also the
-products must overlap. The axes of such a group are those of the pairs, (..., l, s), and one more,
-f, for each result with features.
+In: flash_attention, flash_lse, flash_top, pair_sum and pair_bins nodes (ops/pairs.py). Out: a
+`PairSpace` of each, and the coordinates of its results. Nodes with equal spaces share the scores;
+of sums also the products must overlap. The axes of such a group are those of the pairs, (..., l,
+s), and one more, f, for each result with features or bins.
 """
 
 from __future__ import annotations
@@ -35,22 +35,29 @@ class PairSpace:
 def space_of(node: Node) -> PairSpace:
     """The pairs over which an attention node goes."""
     value = node.src[0]
-    if node.name != "pair_sum":
+    if node.name not in ("pair_sum", "pair_bins"):
         lead = node.shape[:-2] if node.name == "flash_attention" else node.shape[:-1]
         mask = _mask_of(value) if _is_mask(value, "minus") else Mask()
         return PairSpace(value, mask, (*lead, *value.shape[-2:]))
-    lead = node.shape[:-1] if len(node.src) == 1 else node.shape[:-2]
+    lead = node.shape[:-1] if _is_flat(node) else node.shape[:-2]
     return PairSpace(None, vanishing(value) or Mask(), (*lead, *value.shape[-2:]))
 
 
 def result_coordinates(node: Node, axes: tuple[Var | int, ...], number: int) -> tuple:
     """Where an element of the node's result lies; `number` makes its f an axis of its own."""
     is_over_queries = node.name == "pair_sum" and node.attr("over") == "l"
+    if node.name == "pair_bins":
+        axes = axes[:-1]
     rows = (*axes[:-2], axes[-1]) if is_over_queries else axes[:-1]
     if len(node.shape) == len(rows):
         return rows
     width = node.shape[-1]
     return (*rows, 0 if width == 1 else Var(f"f{number}", 0, width - 1, "axis"))
+
+
+def _is_flat(node: Node) -> bool:
+    """Has a sum only one dim behind those of the batch?"""
+    return node.name == "pair_bins" or len(node.src) == 1
 
 
 def products_of(value: Node) -> list[Node]:

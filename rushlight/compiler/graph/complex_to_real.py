@@ -19,12 +19,12 @@ from rushlight.compiler.graph.simplify import simplify
 from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological, with_dtype
 from rushlight.ops import (
     cat,
-    complex_host,
+    complex_host,  # type: ignore
     dot,
     expand,
     flip,
     gather_nd,
-    interleave,
+    interleave,  # type: ignore
     iota,
     pad,
     permute,
@@ -240,9 +240,7 @@ def _moved(build: Callable[..., Node]) -> Callable[[Node, list], Value]:
     """build(node, operands): the same move of memory or of one part."""
 
     def move(node: Node, src: list) -> Value:
-        values = [s for s in src if isinstance(s, Value)]
-        some = any if node.name in REGIONS else all
-        if some(v.lies_in_memory for v in values):
+        if _moves_in_memory(node, [s for s in src if isinstance(s, Value)]):
             memory = build(node, [s.memory if isinstance(s, Value) else s for s in src], True)
             return Value(node.shape, memory=simplify(memory))
         parts = []
@@ -256,6 +254,12 @@ def _moved(build: Callable[..., Node]) -> Callable[[Node, list], Value]:
         return Value(node.shape, Pair(*parts))
 
     return move
+
+
+def _moves_in_memory(node: Node, values: list[Value]) -> bool:
+    some = any if node.name in REGIONS else all
+    known = node.name != "pad" or _constant_of(values[1].memory) is not None
+    return known and some(v.lies_in_memory for v in values)
 
 
 def _reshape(node: Node, src: list, memory: bool) -> Node:
@@ -294,8 +298,7 @@ def _pad(node: Node, src: list, memory: bool) -> Node:
     x, fill = src
     if not memory:
         return pad(x, reshape(fill, ()) if fill.shape else fill, *attrs)
-    value = _constant_of(fill)
-    return pad(x, const_node(value, x.dtype), *_with_two(attrs, 0, 0, 0))
+    return pad(x, const_node(_constant_of(fill), x.dtype), *_with_two(attrs, 0, 0, 0))
 
 
 def _cat(node: Node, src: list, memory: bool) -> Node:

@@ -60,12 +60,12 @@ class _Rewriting:
                 continue
             owner = part_of or node
             src = tuple(done[s] for s in node.src)
-            if not node.pairs and any(s.pairs for s in src):
+            op = node.op
+            assert op is not None
+            if not node.pairs and op.kind != "composite" and any(s.pairs for s in src):
                 done[node] = self._leave_pairs(node, src, owner)
                 self.came_from.setdefault(done[node], owner)
                 continue
-            op = node.op
-            assert op is not None
             again = node
             if src != node.src:
                 again = make_node(op, src, node.attrs, node.shape, node.dtype)

@@ -5,8 +5,9 @@ after    flash_lse(%3)                     stays a pair value
          root = dot(%1, permute(%2))       an ordinary value for everybody else
 
 A sum over queries or keys is a `pair_sum` (a sum over the other dims follows). A scatter whose
-places do not depend on the key (or the query) is done after a sum over it. So the gradients of
-what a score_mod captured need no scores in memory.
+places do not depend on the key (or the query) is done after a sum over it; with places that depend
+on both it becomes `pair_bins`. So the gradients of what a score_mod captured need no scores in
+memory.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import axes_of, broadcast_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node, const_node, make_node, topological
-from rushlight.ir.symint import Expr
+from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint_walk import variables
 from rushlight.ops import (
+    add,
     cast,
     le,
     logical_and,
+    mul,
+    pair_bins,
     pair_sum,
     reduce_sum,
     reshape,
@@ -34,14 +39,17 @@ OF_BOTH = frozenset("ls")
 
 
 def stays_inside(value: Node) -> bool:
-    """Is every product of a pair value read at the pair's own place?"""
+    """Is every product of a pair value read at the pair's own query and key?"""
     axes = axes_of(value.shape)
     inside = True
+    own = {var.name for var in axes[-2:] if not isinstance(var, int)}
 
     def leaf(node: Node, at: tuple, mask: s.E | None) -> s.E | None:
         nonlocal inside
         if node.name == "pair_dot":
-            inside = inside and at == broadcast_coords(node.shape, axes[-len(node.shape) :])
+            here = broadcast_coords(node.shape[-2:], axes[-2:])
+            lead = {name for index in at[:-2] for name in variables(index)}
+            inside = inside and at[-2:] == here and lead.isdisjoint(own)
         elif node.pairs:
             return None
         return s.param("value", node.dtype)
@@ -118,9 +126,11 @@ def scatter_of_pairs(node: Node) -> Node | None:
     same = all(place.shape == value.shape for place in places)
     if node.attr("kind") != "sum" or target.pairs or not same or not _is_of_products(value):
         return None
+    if 0 in value.shape:
+        return target
     used = frozenset[str]().union(*(depends_on(place) for place in places))
     if used == OF_BOTH:
-        return None
+        return _binned(target, value, places)
     shape, last = value.shape, value.ndim - 1
     if "s" not in used:
         value = pair_sum(value, None, over="s")
@@ -133,6 +143,34 @@ def scatter_of_pairs(node: Node) -> Node | None:
             places = [_without(place, dim) for place in places]
     assert value.shape == places[0].shape, (value.shape, shape)
     return scatter_nd(target, value, places, kind="sum")
+
+
+def _binned(target: Node, value: Node, places: list[Node]) -> Node | None:
+    """Places that depend on both: one sum per place and batch element, added to the target. None
+    if that is no less than the scores themselves."""
+    shape, lead = value.shape, value.shape[:-2]
+    inner = [d for d, place in enumerate(places) if depends_on(place)]
+    sizes = tuple(target.shape[d] for d in inner)
+    count, pairs = product(sizes), product(shape[-2:])
+    if count == pairs or not all(isinstance(n, int) for n in sizes[1:]):
+        return None
+    if isinstance(count, int) and isinstance(pairs, int) and 4 * count > pairs:
+        return None
+    place = places[inner[0]]
+    for d, size in zip(inner[1:], sizes[1:], strict=True):
+        place = add(mul(place, size), places[d])
+    found = reshape(pair_bins(value, place, bins=(count,)), (*lead, *sizes))
+    if len(inner) == len(places):
+        return add(target, reduce_sum(found, tuple(range(len(lead)))) if lead else found)
+    where_to = []
+    for d, (x, size) in enumerate(zip(places, target.shape, strict=True)):
+        if d in inner:
+            x = iota_along(found.ndim, len(lead) + inner.index(d), size)
+        else:
+            x = _without(_without(x, len(lead)), len(lead))
+            x = reshape(x, (*lead, *(1 for _ in sizes)))
+        where_to.append(expand_to(x, x.shape, found.shape))
+    return scatter_nd(target, found, where_to, kind="sum")
 
 
 def _without(x: Node, dim: int) -> Node:

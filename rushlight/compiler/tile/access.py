@@ -18,6 +18,7 @@ from rushlight.compiler.tile.coords import (
     reshape_coords,
     strides_of,
 )
+from rushlight.compiler.tile.fold import fold
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
@@ -91,6 +92,9 @@ class Access:
         op = node.op
         assert op is not None
         args = [self.value(src, broadcast_coords(src.shape, at), mask) for src in node.src]
+        folded = fold(op.name, args)
+        if folded is not None:
+            return folded
         attrs = dict(zip(op.attr_index, node.attrs, strict=False))
         body = scalar_body(op.scalar)
         if op.name in ("cast", "bitcast"):  # they say themselves what they do with narrow floats

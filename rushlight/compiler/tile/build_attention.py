@@ -14,6 +14,7 @@ from rushlight.compiler.tile.coords import broadcast_coords
 from rushlight.compiler.tile.ir import (
     AttentionGrid,
     Axis,
+    PairBins,
     PairSum,
     Product,
     Runs,
@@ -47,7 +48,8 @@ class _Building:
             for n, axis in zip(group.shape, (*lead, length, keys), strict=True)
         )
         self.dtype = self.heads[0].src[0].dtype.compute
-        self.products: dict[Node, int] = {}
+        # A product, and for which batch element it is read -> its number.
+        self.products: dict[tuple[Node, tuple], int] = {}
         self.keep: E | None = None
         self.mask_at: tuple | None = None
         self.operands = builder.access()
@@ -64,10 +66,16 @@ class _Building:
             for head, weight in zip(self.heads, weights, strict=True)
             if head.name in ("flash_attention", "pair_sum")
         )
+        bins = tuple(
+            PairBins(weight, self._bin(head.src[1]), self._last_axis(head), self._stores(head))
+            for head, weight in zip(self.heads, weights, strict=True)
+            if head.name == "pair_bins"
+        )
         mask = self.space.mask
         return AttentionGrid(
             self.batch, self.l, self.s, tuple(map(self._product, self.products)), self.keep,
             mask.is_causal, self._runs(mask, 0), self._runs(mask, 1), softmax, sums, self.dtype,
+            bins,
         )  # fmt: skip
 
     def _of_pairs(self, value: Node) -> E:
@@ -75,8 +83,8 @@ class _Building:
 
     def _pair_leaf(self, node: Node, at: tuple, mask: E | None) -> E | None:
         if node.name == "pair_dot":
-            assert at == broadcast_coords(node.shape, self.at[-node.ndim :]), at
-            number = self.products.setdefault(node, len(self.products))
+            assert at[-2:] == broadcast_coords(node.shape[-2:], self.at[-2:]), at
+            number = self.products.setdefault((node, at[:-2]), len(self.products))
             return s.acc(node.dtype, number)
         if node.name == "pair_mask" and self._is_mask_of_grid(node):
             self._note_mask(node, at)
@@ -97,11 +105,15 @@ class _Building:
         if node.attr("is_causal"):
             assert at[-2:] == self.at[-2:], at
 
-    def _product(self, node: Node) -> Product:
-        number = self.products[node]
+    def _product(self, key: tuple[Node, tuple]) -> Product:
+        (node, lead), number = key, self.products[key]
         a, b = node.src
         k = Axis(f"k{number}", a.shape[-1])
-        return Product(k, self._operand(a, self.l, k), self._operand(b, self.s, k))
+        found = []
+        for operand, axis in ((a, self.l), (b, self.s)):
+            at = (*lead, axis.var, k.var)[-operand.ndim :]
+            found.append(self.operands.value(operand, broadcast_coords(operand.shape, at)))
+        return Product(k, *found)
 
     def _operand(self, node: Node, *last: Axis) -> E:
         at = broadcast_coords(
@@ -123,11 +135,16 @@ class _Building:
         over = "s" if head.name == "flash_attention" else head.attr("over")
         if head.name == "pair_sum" and len(head.src) == 1:
             return PairSum(over, weight, None, None, self._stores(head))
-        other, place = head.src[1], self.group.at[head][-1]
-        name = place.name if isinstance(place, Var) else "f"
-        n = Axis(name, head.shape[-1])
+        other, n = head.src[1], self._last_axis(head)
         operand = self._operand(other, self.s if over == "s" else self.l, n)
         return PairSum(over, weight, n, operand, self._stores(head))
+
+    def _last_axis(self, head: Node) -> Axis:
+        place = self.group.at[head][-1]
+        return Axis(place.name if isinstance(place, Var) else "f", head.shape[-1])
+
+    def _bin(self, place: Node) -> E:
+        return self.pairs.value(place, self.at[len(self.at) - place.ndim :])
 
     def _stores(self, head: Node) -> tuple[Store, ...]:
         """Of a result and of what is made of its elements."""

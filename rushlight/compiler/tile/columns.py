@@ -34,6 +34,8 @@ from rushlight.ir.symint import Expr, ceildiv, minimum, product
 # Without tiles of whole columns a block may be wide: long runs of memory, but enough instances.
 MAX_COLUMNS = 1024
 MIN_INSTANCES = 4
+# Steps in memory that vectors follow: every element, or every second (one part of complex numbers).
+NEIGHBOURS = (1, 2)
 
 
 def _column_width(builder: KernelBuilder, axis: Axis) -> int:
@@ -117,8 +119,8 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
             roots += [_probe(builder, part, part) for part in parts]
     row_votes = column_votes = 0
     for at in index_exprs(roots):
-        row_votes += coefficient(at, f"d{reduced[-1]}") == 1
-        column_votes += coefficient(at, f"d{kept[-1]}") == 1
+        row_votes += coefficient(at, f"d{reduced[-1]}") in NEIGHBOURS
+        column_votes += coefficient(at, f"d{kept[-1]}") in NEIGHBOURS
     return kept[-1] if column_votes > row_votes else None
 
 

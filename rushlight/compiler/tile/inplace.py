@@ -25,7 +25,7 @@ from rushlight.compiler.tile.ir import (
     Statement,
     Store,
 )
-from rushlight.compiler.tile.transform import grid_roots, roots_of
+from rushlight.compiler.tile.transform import attention_stores, grid_roots, roots_of
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
@@ -95,9 +95,7 @@ def _parts(grid: AnyGrid) -> Iterable[_Part]:
         yield [], [grid.a, grid.b]
         yield _puts(grid.stores), []
     elif isinstance(grid, AttentionGrid):
-        stores = [store for item in grid.sums for store in item.stores]
-        if grid.softmax is not None:
-            stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
+        stores = attention_stores(grid)
         yield [(store.dest, None, []) for store in stores], list(grid_roots(grid))
     else:
         assert isinstance(grid, ScatterGrid)

@@ -32,6 +32,9 @@ if `causal`, s <= l; a pair that is not kept adds nothing to anything. `runs` re
 where kept pairs can be, so that a kernel leaves out the rest. What kept pairs give is summed.
 A sum over s is a chain of fused multiply-adds weight(l, s) * other(s, n) over ascending s from 0;
 one over l likewise over ascending l. Without `other` it is a chain of additions.
+A bin n adds the weights of the pairs with bin(l, s) = n, from 0: block by block of KEY_BLOCK
+queries, in it block by block of KEY_BLOCK keys, in it query by query, key by key, ascending. A
+weight of 0, and a bin that is none of 0 ... n - 1, add nothing.
 With `softmax` the sums are over s, and their weight is acc 0, the probability. Keys are cut at
 multiples of KEY_BLOCK. A query starts from top = -inf, total = 0, sum[n] = 0; for each block:
   x[s]   = score(acc ...)
@@ -271,6 +274,17 @@ class PairSum:
 
 
 @dataclass(frozen=True, eq=False)
+class PairBins:
+    """weight as in PairSum; bin (int64) of batch, l, s. `stores` use scalar.acc, the sum of a bin,
+    and the axes batch, n."""
+
+    weight: E
+    bin: E
+    n: Axis
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Softmax:
     """`score` of accs, batch, l, s. `exp` and `log` (of scalar.acc): the functions, so that passes
     expand them like any other. Stores use scalar.acc and the axes batch, l."""
@@ -301,6 +315,7 @@ class AttentionGrid:
     softmax: Softmax | None
     sums: tuple[PairSum, ...]
     acc_dtype: DType
+    bins: tuple[PairBins, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -78,7 +78,7 @@ def map_exprs(program: ir.Program, fn: Callable[[E], E]) -> ir.Program:
 _PARTS = (
     ir.Program, ir.Grid, ir.DotGrid, ir.AttentionGrid, ir.ScatterGrid, ir.Map, ir.Reduce,
     ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store, ir.Product, ir.Runs, ir.PairSum,
-    ir.Softmax,
+    ir.PairBins, ir.Softmax,
 )  # fmt: skip
 
 

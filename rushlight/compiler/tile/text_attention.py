@@ -65,6 +65,10 @@ class Printer:
             with self.block(f"sum {item.over} n", () if item.n is None else (item.n,)):
                 self.holes(item.weight, *(() if item.other is None else (item.other,)))
                 text.stores(item.stores)
+        for bins in grid.bins:
+            with self.block("bins n", (bins.n,)):
+                self.holes(bins.weight, bins.bin)
+                text.stores(bins.stores)
 
     def runs(self, side: str, runs: ir.Runs) -> None:
         text, outer = self.text, self.text.scope
@@ -110,7 +114,7 @@ class Reader:
         text.take("l")
         (rows,) = text.axes("s")
         keys, causal = self.keys()
-        found: dict[str, list] = {"product": [], "sum": []}
+        found: dict[str, list] = {"product": [], "sum": [], "bins": []}
         one: dict[str, Any] = {}
         while text.next_row() != "}":
             word, outer = text.take(), text.scope
@@ -130,10 +134,13 @@ class Reader:
             text.scope = outer
         softmax = None
         if "softmax" in one:
-            softmax = ir.Softmax(*one["softmax"], one.get("lse", ()), one.get("top", ()))
+            score, exp, log = one["softmax"]
+            softmax = ir.Softmax(score, exp, log, one.get("lse", ()), one.get("top", ()))
+        (keep,) = one.get("keep", (None,))
         return ir.AttentionGrid(
-            batch, rows, keys, tuple(found["product"]), *one.get("keep", (None,)), causal,
+            batch, rows, keys, tuple(found["product"]), keep, causal,
             one.get("runs_l"), one.get("runs_s"), softmax, tuple(found["sum"]), dtype,
+            tuple(found["bins"]),
         )  # fmt: skip
 
     def keys(self) -> tuple[ir.Axis, bool]:
@@ -166,6 +173,14 @@ class Reader:
         self.text.take("}")
         n = axes[0] if axes else None
         return ir.PairSum(over, weight, n, other[0] if other else None, stores)
+
+    def bins(self) -> ir.PairBins:
+        self.text.take("n")
+        (n,) = self.text.axes("{")
+        weight, place = self.holes()
+        stores = self.text.stores()
+        self.text.take("}")
+        return ir.PairBins(weight, place, n, stores)
 
     def ended(self) -> list[E]:
         holes = self.holes()

@@ -19,6 +19,7 @@ from rushlight.compiler.tile.ir import (
     Local,
     Loop,
     Map,
+    PairBins,
     PairSum,
     Product,
     Reduce,
@@ -198,6 +199,7 @@ class Substitution:
             runs_s=self.runs(grid.runs_s),
             softmax=self.softmax(grid.softmax),
             sums=tuple(map(self.pair_sum, grid.sums)),
+            bins=tuple(map(self.pair_bins, grid.bins)),
         )
 
     def runs(self, runs: Runs | None) -> Runs | None:
@@ -219,6 +221,10 @@ class Substitution:
         other = None if item.other is None else self.expr(item.other)
         stores = tuple(map(self.store, item.stores))
         return PairSum(item.over, self.expr(item.weight), n, other, stores)
+
+    def pair_bins(self, item: PairBins) -> PairBins:
+        stores = tuple(map(self.store, item.stores))
+        return PairBins(self.expr(item.weight), self.expr(item.bin), self.axis(item.n), stores)
 
     def axis(self, axis: Axis) -> Axis:
         return self.axis_list([axis])[0]
@@ -274,6 +280,8 @@ def attention_roots(grid: AttentionGrid) -> Iterable[E]:
         yield item.weight
         if item.other is not None:
             yield item.other
+    for bins in grid.bins:
+        yield from (bins.weight, bins.bin)
     if grid.keep is not None:
         yield grid.keep
     for runs in (grid.runs_l, grid.runs_s):
@@ -288,7 +296,7 @@ def attention_roots(grid: AttentionGrid) -> Iterable[E]:
 
 def attention_stores(grid: AttentionGrid) -> list[Store]:
     """Of all results."""
-    stores = [store for item in grid.sums for store in item.stores]
+    stores = [store for item in (*grid.sums, *grid.bins) for store in item.stores]
     if grid.softmax is not None:
         stores += (*grid.softmax.lse_stores, *grid.softmax.top_stores)
     return stores

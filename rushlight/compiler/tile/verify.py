@@ -131,6 +131,9 @@ class _Verifier:
         for number, item in enumerate(grid.sums):
             with self.at(f"sum {number}"):
                 self.pair_sum(grid, item)
+        for number, item in enumerate(grid.bins):
+            with self.at(f"bins {number}"):
+                self.pair_bins(grid, item)
         self.acc, self.accs = None, 1
 
     def runs(self, grid: ir.AttentionGrid, runs: ir.Runs) -> None:
@@ -158,6 +161,8 @@ class _Verifier:
         for item in grid.sums:
             if item.over != "s" or item.weight is not scalar.acc(grid.acc_dtype):
                 self.fail("a sum of a softmax is over s and its weight is acc 0")
+        if grid.bins:
+            self.fail("a softmax has no bins")
 
     def pair_sum(self, grid: ir.AttentionGrid, item: ir.PairSum) -> None:
         if item.over not in ("l", "s"):
@@ -173,6 +178,15 @@ class _Verifier:
                 self.expr(item.other)
             self.acc = acc
         with self.axes((*grid.batch, kept, *n)):
+            self.stores(item.stores)
+        self.accs = accs
+
+    def pair_bins(self, grid: ir.AttentionGrid, item: ir.PairBins) -> None:
+        with self.axes((*grid.batch, grid.l, grid.s)), self.at("weight and bin"):
+            self._of_dtype(item.weight, grid.acc_dtype)
+            self._of_dtype(item.bin, scalar.int64)
+        accs, self.accs = self.accs, 1
+        with self.axes((*grid.batch, item.n)):
             self.stores(item.stores)
         self.accs = accs
 

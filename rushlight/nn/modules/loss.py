@@ -377,8 +377,9 @@ class CosineEmbeddingLoss(_PairLoss):
     """1 - cos for targets of 1, and how far cos is above the margin for targets of -1.
 
     Example:
-        >>> CosineEmbeddingLoss()(torch.ones(1, 2), torch.ones(1, 2), torch.tensor([-1]))
-        tensor(1.0000)
+        >>> x, y = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
+        >>> CosineEmbeddingLoss()(x, y, torch.tensor([1]))
+        tensor(1.)
     """
 
 

@@ -27,10 +27,16 @@ from rushlight.nn.modules.global_hooks import (
 from rushlight.nn.modules.module_call import ModuleCall
 from rushlight.nn.modules.module_convert import ModuleConvert
 from rushlight.nn.modules.module_hooks import ModuleHooks
-from rushlight.nn.modules.module_state import ModuleState
+from rushlight.nn.modules.module_state import (
+    EXTRA_STATE_KEY,
+    ModuleState,
+    _IncompatibleKeys,
+)
 from rushlight.nn.parameter import Buffer, Parameter
 
 __all__ = [
+    "_EXTRA_STATE_KEY_SUFFIX",
+    "_IncompatibleKeys",
     "Module",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
@@ -42,6 +48,7 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 FIELDS: dict[str, Callable[[], Any]] = {
     "_parameters": dict,
     "_buffers": dict,

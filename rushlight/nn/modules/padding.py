@@ -187,7 +187,19 @@ class ReplicationPad3d(_CopyPad):
     spatial, mode = 3, "replicate"
 
 
-class CircularPad1d(_CopyPad):
+class _CircularPad(_CopyPad):
+    mode = "circular"
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        if input.dim() not in (self.spatial + 1, self.spatial + 2):
+            raise ValueError(
+                f"expected {self.spatial + 1}D or {self.spatial + 2}D input "
+                f"(got {input.dim()}D input)"
+            )
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """Add (left, right) borders that go round to the other end.
 
     Example:
@@ -195,10 +207,10 @@ class CircularPad1d(_CopyPad):
         tensor([[2., 1., 2.]])
     """
 
-    spatial, mode = 1, "circular"
+    spatial = 1
 
 
-class CircularPad2d(_CopyPad):
+class CircularPad2d(_CircularPad):
     """Add (left, right, top, bottom) borders that go round to the other end.
 
     Example:
@@ -206,10 +218,10 @@ class CircularPad2d(_CopyPad):
         torch.Size([1, 4, 4])
     """
 
-    spatial, mode = 2, "circular"
+    spatial = 2
 
 
-class CircularPad3d(_CopyPad):
+class CircularPad3d(_CircularPad):
     """Add borders on all six sides that go round to the other end.
 
     Example:
@@ -217,4 +229,4 @@ class CircularPad3d(_CopyPad):
         torch.Size([1, 4, 4, 4])
     """
 
-    spatial, mode = 3, "circular"
+    spatial = 3

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.recurrence import GATES, State, Weights, run_layer
 from rushlight.nn.parameter import Parameter
-from rushlight.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from rushlight.nn.utils.rnn import PackedSequence
 
 Tensor = torch.Tensor
+GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
 def check_settings(mode: str, sizes: dict[str, Any], dropout: Any, proj_size: int) -> None:
@@ -36,10 +35,9 @@ def check_settings(mode: str, sizes: dict[str, Any], dropout: Any, proj_size: in
             f"expects num_layers greater than 1, but got dropout={dropout} and num_layers=1",
             stacklevel=4,
         )
-    if not isinstance(sizes["hidden_size"], int):
-        raise TypeError(
-            f"hidden_size should be of type int, got: {type(sizes['hidden_size']).__name__}"
-        )
+    for name in ("input_size", "hidden_size"):
+        if not isinstance(sizes[name], int):
+            raise TypeError(f"{name} should be of type int, got: {type(sizes[name]).__name__}")
     for name, size in sizes.items():
         if size <= 0:
             raise ValueError(f"{name} must be greater than zero")
@@ -195,12 +193,8 @@ class RNNBase(Module):
             count, batch, self.output_features, dtype=input.dtype, device=input.device
         )
 
-    def _states(self, hidden: Any) -> State:
-        """The state as a tuple."""
-        return (hidden,)
-
-    def _hidden(self, states: State) -> Any:
-        """A tuple as the state that `forward` returns."""
+    def _hidden(self, states: Any) -> Any:
+        """The states of the function as the one that `forward` returns."""
         return states[0]
 
     def _check_unbatched(self, hx: Any, is_batched: bool) -> None:
@@ -234,68 +228,43 @@ class RNNBase(Module):
         if hx is None:
             hx = self._first_state(input, input.size(batch_dim))
         self.check_forward_args(input, hx, None)
-        if self.batch_first:
-            input = input.transpose(0, 1)
-        if input.size(0) == 0:
+        if input.size(0 if not self.batch_first else 1) == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        output, states = self._run(input, self._states(hx), None)
-        output = output.transpose(0, 1) if self.batch_first else output
+        output, *states = self._function(input, hx, *self._settings(), self.batch_first)
         hidden = self._hidden(states)
         if not is_batched:
             output = output.squeeze(batch_dim)
             hidden = self._mapped(hidden, lambda h: h.squeeze(1))
         return output, hidden
 
+    @property
+    def _function(self) -> Callable[..., tuple[Tensor, ...]]:
+        return getattr(torch, self.mode.lower())
+
+    def _settings(self) -> tuple[Any, ...]:
+        """What the function wants to know besides the input and the state."""
+        return (
+            self._flat_weights,
+            self.bias,
+            self.num_layers,
+            self.dropout,
+            self.training,
+            self.bidirectional,
+        )
+
     def _mapped(self, hidden: Any, fn: Callable[[Tensor], Tensor]) -> Any:
-        return self._hidden(tuple(fn(h) for h in self._states(hidden)))
+        return fn(hidden)
 
     def _forward_packed(self, packed: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
-        """Run over the padded form; a sequence's state stays where it has no more steps."""
         data, batch_sizes, sorted_indices, unsorted_indices = packed
         if hx is None:
             hx = self._first_state(data, int(batch_sizes[0]))
         else:
             hx = self.permute_hidden(hx, sorted_indices)
         self.check_forward_args(data, hx, batch_sizes)
-        padded, lengths = pad_packed_sequence(PackedSequence(data, batch_sizes))
-        times = torch.arange(padded.size(0)).unsqueeze(1)
-        active = (times < lengths).unsqueeze(-1).to(data.device)
-        output, states = self._run(padded, self._states(hx), active)
-        rows = pack_padded_sequence(output, lengths).data
+        rows, *states = self._function(data, batch_sizes, hx, *self._settings())
         hidden = self.permute_hidden(self._hidden(states), unsorted_indices)
         return PackedSequence(rows, batch_sizes, sorted_indices, unsorted_indices), hidden
-
-    def _run(self, input: Tensor, states: State, active: Tensor | None) -> tuple[Tensor, State]:
-        """All layers; `states` holds those of all layers and directions."""
-        finals: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(self.directions):
-                number = layer * self.directions + direction
-                output, final = run_layer(
-                    self.mode,
-                    input,
-                    tuple(state[number] for state in states),
-                    self._weights(number),
-                    active,
-                    reverse=direction == 1,
-                )
-                outputs.append(output)
-                finals.append(final)
-            input = outputs[0] if len(outputs) == 1 else torch.cat(outputs, -1)
-            if self.dropout and layer < self.num_layers - 1:
-                input = F.dropout(input, self.dropout, self.training)
-        return input, tuple(torch.stack(part) for part in zip(*finals, strict=True))
-
-    def _weights(self, number: int) -> Weights:
-        named = {name.split("_l")[0]: getattr(self, name) for name in self._all_weights[number]}
-        return Weights(
-            named["weight_ih"],
-            named["weight_hh"],
-            named.get("bias_ih"),
-            named.get("bias_hh"),
-            named.get("weight_hr"),
-        )
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
@@ -394,11 +363,11 @@ class LSTM(RNNBase):
         c = torch.zeros(count, batch, self.hidden_size, dtype=input.dtype, device=input.device)
         return super()._first_state(input, batch), c
 
-    def _states(self, hidden: Any) -> State:
-        return tuple(hidden)
+    def _hidden(self, states: Any) -> Any:
+        return tuple(states)
 
-    def _hidden(self, states: State) -> Any:
-        return states
+    def _mapped(self, hidden: Any, fn: Callable[[Tensor], Tensor]) -> Any:
+        return tuple(fn(h) for h in hidden)
 
     def _check_unbatched(self, hx: Any, is_batched: bool) -> None:
         dims = 3 if is_batched else 2

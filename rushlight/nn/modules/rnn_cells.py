@@ -8,7 +8,6 @@ from typing import Any
 import rushlight as torch
 from rushlight.nn import init
 from rushlight.nn.modules.module import Module
-from rushlight.nn.modules.recurrence import GATES, State, Weights, run_cell
 from rushlight.nn.parameter import Parameter
 
 Tensor = torch.Tensor
@@ -52,13 +51,15 @@ class RNNCellBase(Module):
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def _step(self, mode: str, input: Tensor, states: tuple[Tensor | None, ...]) -> State:
+    def _step(
+        self, name: str, input: Tensor, states: tuple[Tensor | None, ...]
+    ) -> tuple[Tensor, ...]:
         """Check, give missing states zeros, and run one step with or without a batch."""
-        name = self._get_name()
+        own_name = self._get_name()
         for what, tensor in (("input", input), *(("hidden", state) for state in states)):
             if tensor is not None and tensor.dim() not in (1, 2):
                 raise ValueError(
-                    f"{name}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead"
+                    f"{own_name}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead"
                 )
         is_batched = input.dim() == 2
         rows = input if is_batched else input.unsqueeze(0)
@@ -78,8 +79,10 @@ class RNNCellBase(Module):
             state = state if is_batched else state.unsqueeze(0)
             self._check_state(rows, state, place)
             full.append(state)
-        weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        result = run_cell(mode, rows, tuple(full), weights)
+        weights = (self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        hx = tuple(full) if len(full) > 1 else full[0]
+        found = getattr(torch, name)(rows, hx, *weights)
+        result = found if len(full) > 1 else (found,)
         return result if is_batched else tuple(state.squeeze(0) for state in result)
 
     def _check_state(self, input: Tensor, state: Tensor, place: int) -> None:
@@ -123,10 +126,9 @@ class RNNCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next h of (B, I) and (B, H), or of (I) and (H)."""
-        mode = f"RNN_{self.nonlinearity.upper()}"
-        if mode not in GATES:
+        if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        return self._step(mode, input, (hx,))[0]
+        return self._step(f"rnn_{self.nonlinearity}_cell", input, (hx,))[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -152,7 +154,7 @@ class LSTMCell(RNNCellBase):
         self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return the next h and c of (B, I) and two of (B, H), or of (I) and two of (H)."""
-        h, c = self._step("LSTM", input, (None, None) if hx is None else (hx[0], hx[1]))
+        h, c = self._step("lstm_cell", input, (None, None) if hx is None else (hx[0], hx[1]))
         return h, c
 
 
@@ -176,4 +178,4 @@ class GRUCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         """Return the next h of (B, I) and (B, H), or of (I) and (H)."""
-        return self._step("GRU", input, (hx,))[0]
+        return self._step("gru_cell", input, (hx,))[0]

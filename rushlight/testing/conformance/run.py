@@ -97,19 +97,29 @@ def _tolerance(root: Node) -> float:
 
 def different_bits(have: np.ndarray, want: np.ndarray) -> str:
     """Where the bits differ, or "". All NaNs are one; signs of zeros count."""
-    a, b = (_one_nan(array).reshape(-1).view(f"u{array.itemsize}") for array in (have, want))
+    have, want = _parts(have), _parts(want)
+    a, b = (_one_nan(array).view(f"u{array.itemsize}") for array in (have, want))
     return _told(a != b, have, want)
 
 
 def too_far(have: np.ndarray, want: np.ndarray, tolerance: float) -> str:
     """Where values differ by more than rounding, or "". Whole numbers must be equal."""
+    have, want = _parts(have), _parts(want)
     if have.dtype.kind in "iub":
-        return _told((have != want).reshape(-1), have, want)
-    a, b = (array.astype(np.float64).reshape(-1) for array in (have, want))
+        return _told(have != want, have, want)
+    a, b = have.astype(np.float64), want.astype(np.float64)
     scale = max(1e-30, float(np.abs(b[np.isfinite(b)]).max(initial=0.0)))
     with np.errstate(all="ignore"):
         near = np.abs(a - b) <= tolerance * scale
     return _told(~(near | (a == b) | (np.isnan(a) & np.isnan(b))), have, want)
+
+
+def _parts(array: np.ndarray) -> np.ndarray:
+    """Flat; real and imaginary parts as numbers of their own."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype.fields is not None:  # complex32, which numpy has not
+        return flat.view(flat.dtype[0])
+    return flat.view(f"f{flat.itemsize // 2}") if flat.dtype.kind == "c" else flat
 
 
 def _one_nan(array: np.ndarray) -> np.ndarray:
@@ -124,5 +134,5 @@ def _told(wrong: np.ndarray, have: np.ndarray, want: np.ndarray) -> str:
     if not wrong.any():
         return ""
     at = int(np.flatnonzero(wrong)[0])
-    seen = f"{have.reshape(-1)[at]} in place of {want.reshape(-1)[at]}"
+    seen = f"{have[at]} in place of {want[at]}"
     return f"{int(wrong.sum())} of {wrong.size} differ, first at {at}: {seen}"

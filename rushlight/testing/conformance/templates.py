@@ -135,6 +135,7 @@ def pairs(v: Any) -> list[Node]:
         ops.pair_sum(weight, k, over="s"), ops.pair_sum(weight, w, over="l"),
         ops.pair_sum(weight, None, over="l"), ops.reduce_sum(weight, (0, 2)), scores,
         ops.scatter_nd(zeros, weight, [b], kind="sum"),
+        ops.scatter_nd(ops.mul(table, 2.0), weight, [b, ops.add(ops.sub(i, j), 69)], kind="sum"),
     ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def dtype_name(tensor: Any) -> str:
 
 def array_of(tensor: Any) -> np.ndarray:
     """The values; dtypes that numpy lacks come as float32."""
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     return np.array((tensor.float() if dtype_name(tensor) in NARROW else tensor).numpy())
 
 
@@ -82,7 +82,8 @@ class Encoder:
         plain = str(tensor.layout) == "torch.strided" and tensor.device.type == "cpu"
         if not plain or tensor.numel() > LIMIT:
             raise Unsuited("layout, device or size")
-        flat, strides = tensor.detach().resolve_conj().resolve_neg(), tuple(tensor.stride())
+        flat = tensor.detach().resolve_conj().resolve_neg()
+        strides = tuple(flat.stride())
         if tensor.numel():
             span = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, strides, strict=True))
             if span > LIMIT:
@@ -211,7 +212,8 @@ def gradients(
     ask = [i for i, t in enumerate(case["tensors"]) if t["grad"] and i in decoder.made]
     if not chosen or not ask:
         return [], {}
-    seeds = [from_array(module, _seed(outs[i].shape, i), dtype_name(outs[i])) for i in chosen]
+    names = {i: dtype_name(outs[i]) for i in chosen}
+    seeds = [from_array(module, _seed(outs[i].shape, i, name), name) for i, name in names.items()]
     found = module.autograd.grad([outs[i] for i in chosen], [decoder.made[i] for i in ask], seeds,
                                  allow_unused=True)  # fmt: skip
     return chosen, {
@@ -220,9 +222,10 @@ def gradients(
     }
 
 
-def _seed(shape: Any, i: int) -> np.ndarray:
-    rng = np.random.RandomState(99 + i)
-    return rng.uniform(-1, 1, tuple(shape)).astype(np.float32).reshape(tuple(shape))
+def _seed(shape: Any, i: int, dtype: str) -> np.ndarray:
+    rng, shape = np.random.RandomState(99 + i), tuple(shape)
+    seed = np.asarray(rng.uniform(-1, 1, shape), np.float32)
+    return seed + 1j * rng.uniform(-1, 1, shape).astype(np.float32) if "complex" in dtype else seed
 
 
 def shares_memory(module: ModuleType, decoder: Decoder, outs: list[Any]) -> bool | None:
@@ -231,7 +234,7 @@ def shares_memory(module: ModuleType, decoder: Decoder, outs: list[Any]) -> bool
     first = decoder.made.get(0)
     if not tensors or first is None or any(v is first for v in tensors) or not first.numel():
         return None
-    if dtype_name(first) not in ("float32", "float64", "int64"):
+    if dtype_name(first) not in ("float32", "float64", "int64", "complex64", "complex128"):
         return None
     before = [array_of(v) for v in tensors]
     try:

@@ -13,7 +13,7 @@ import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,12 @@ import table  # noqa: E402
 from cases import Decoder, gradients, play, shares_memory, told  # noqa: E402
 from compare import GRADIENT, differs  # noqa: E402
 from forms import wrong_form  # noqa: E402
+from stateful import (  # noqa: E402
+    wrong_module,
+    wrong_module_error,
+    wrong_module_gradient,
+    wrong_optimizer,
+)
 
 import rushlight  # noqa: E402
 
@@ -35,6 +41,8 @@ def check_file(path: str) -> Found:
     rushlight.set_num_threads(1)
     data = pickle.loads(Path(path).read_bytes())
     found: Found = {column: [] for column in table.COLUMNS}
+    if "kind" in data:
+        return check_stateful(data, found)
     for case in data["cases"]:
         found["forward"].append(_try(lambda case=case: wrong_forward(case)))
         if case["grads"]:
@@ -46,6 +54,18 @@ def check_file(path: str) -> Found:
         if case.get("shares") is not None:
             found["memory"].append(_try(lambda case=case: wrong_memory(case)))
     found["errors"] = [wrong_error(case) for case in data["errors"]]
+    return found
+
+
+def check_stateful(data: dict, found: Found) -> Found:
+    """Of modules and optimizers; a module's gradients come with its state afterwards."""
+    for case in data["cases"]:
+        if data["kind"] == "optimizer":
+            found["forward"].append(_try(lambda case=case: wrong_optimizer(case, rushlight)))
+            continue
+        found["forward"].append(_try(lambda case=case: wrong_module(case, rushlight)))
+        found["gradient"].append(_try(lambda case=case: wrong_module_gradient(case, rushlight)))
+    found["errors"] = [wrong_module_error(case, rushlight) for case in data["errors"]]
     return found
 
 
@@ -93,20 +113,19 @@ def wrong_error(case: dict) -> str:
     return f"no error, want {case['error']}"
 
 
-def check_all(paths: list[Path]) -> dict[table.Key, Found]:
-    results: dict[table.Key, Found] = {}
+def check_all(paths: list[Path]) -> Iterator[tuple[table.Key, Found]]:
     context = multiprocessing.get_context("spawn")
     pool = context.Pool(1)
     for path in paths:
         op, variant, dtype = path.stem.split("@")
         try:
-            results[op, variant, dtype] = pool.apply_async(check_file, (str(path),)).get(LIMIT)
+            found = pool.apply_async(check_file, (str(path),)).get(LIMIT)
         except multiprocessing.TimeoutError:
-            results[op, variant, dtype] = _all_fail(path)
+            found = _all_fail(path)
             pool.terminate()
             pool = context.Pool(1)
+        yield (op, variant, dtype), found
     pool.terminate()
-    return results
 
 
 def _all_fail(path: Path) -> Found:
@@ -128,14 +147,13 @@ def counts_of(found: Found) -> table.Counts:
     }  # fmt: skip
 
 
-def list_wrong(results: dict[table.Key, Found]) -> None:
-    """Every op that does not pass everywhere, with the first thing that is wrong."""
-    for key, found in results.items():
-        for column, wrongs in found.items():
-            first: Any = next(filter(None, wrongs), None)
-            if first:
-                passed = f"{wrongs.count('')}/{len(wrongs)}"
-                print(" ".join(filter(None, key)), column, passed, first, sep="  ")
+def list_wrong(key: table.Key, found: Found) -> None:
+    """Where an op does not pass everywhere, with the first thing that is wrong."""
+    for column, wrongs in found.items():
+        first: Any = next(filter(None, wrongs), None)
+        if first:
+            passed = f"{wrongs.count('')}/{len(wrongs)}"
+            print(" ".join(filter(None, key)), column, passed, first, sep="  ", flush=True)
 
 
 def main() -> int:
@@ -146,10 +164,11 @@ def main() -> int:
     parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
     paths = [p for p in sorted(given.folder.glob("*.pkl")) if re.search(given.only, p.stem)]
-    results = check_all(paths)
-    if given.list:
-        list_wrong(results)
-    new = {key: counts_of(found) for key, found in results.items()}
+    new = {}
+    for key, found in check_all(paths):
+        new[key] = counts_of(found)
+        if given.list:
+            list_wrong(key, found)
     print(*table.summary(new), sep="\n")
     old = table.read()
     lost = table.lost(old, new)

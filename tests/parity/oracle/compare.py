@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import cmath
 from typing import Any
 
 import numpy as np
@@ -58,10 +58,15 @@ def _far(a: np.ndarray, b: np.ndarray, dtype: str, size: bool, slack: float, fac
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         off = np.where(same, 0, np.abs(a - b))
         good = same | (off <= allowed)
-    return "" if good.all() else f"off by {np.nanmax(np.where(good, 0, off), initial=0.0):.3g}"
+    if good.all():
+        return ""
+    if np.isnan(off[~good]).any():
+        return "NaN on one side"
+    return f"off by {off[~good].max():.3g}"
 
 
 def _near_numbers(a: Any, b: Any) -> bool:
-    if not (isinstance(a, int | float) and isinstance(b, int | float)):
+    numbers = (int, float, complex)
+    if not (isinstance(a, numbers) and isinstance(b, numbers)):
         return False
-    return a != a and b != b or math.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)
+    return a != a and b != b or cmath.isclose(a, b, rel_tol=1e-4, abs_tol=1e-5)

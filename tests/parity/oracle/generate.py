@@ -30,6 +30,9 @@ UNSET = set(
     "empty empty_like new_empty empty_strided new_empty_strided empty_permuted resize_ resize_as_ "
     "linalg.eig linalg.eigvals lobpcg".split()
 )
+WIDER = {
+    "float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128",
+}  # fmt: skip
 SIGNS = set("svd linalg.svd linalg.eigh qr linalg.qr geqrf pca_lowrank svd_lowrank".split())
 
 
@@ -100,20 +103,20 @@ def finish(case: dict, op: Any, grad: bool, dtype: str) -> dict:
         decoder = Decoder(torch, case["tensors"], True)
         case["outs_with_grad"], case["grads"] = gradients(case, torch, decoder)
     case["noise"] = [0.0] * len(case["want"])
-    if dtype in ("float32", "bfloat16", "float16") and case["how"] != "shape":
+    if dtype in WIDER and case["how"] != "shape":
         add_noise(case, dtype)
     return case
 
 
 def add_noise(case: dict, dtype: str) -> None:
-    """PyTorch's own rounding: the distance from its results in float64."""
-    wide = (dtype, "float64")
+    """PyTorch's own rounding: the distance from its results in double precision."""
+    wide = (dtype, WIDER[dtype])
     try:
         exact = run(case, wide)
         decoder = Decoder(torch, case["tensors"], True, wide)
         grads = gradients(case, torch, decoder)[1] if case["grads"] else {}
     except (RuntimeError, TypeError, ValueError, AttributeError):
-        return  # no float64 form
+        return  # no such form
     case["noise"] = [noise(a, b) for a, b in zip(case["want"], exact, strict=True)]
     case["grad_noise"] = {i: noise(g, grads.get(i)) for i, g in case["grads"].items()}
 
@@ -146,7 +149,8 @@ def form_names(op: Any) -> dict[str, Any]:
 
 
 def cases_of(op: Any, dtype: Any, most: int) -> list[dict]:
-    grad = op.supports_autograd and dtype.is_floating_point and dtype in op.backward_dtypes
+    inexact = dtype.is_floating_point or dtype.is_complex
+    grad = op.supports_autograd and inexact and dtype in op.backward_dtypes
     cases: list[dict] = []
     torch.manual_seed(0)
     np.random.seed(0)

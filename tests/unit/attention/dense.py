@@ -18,11 +18,18 @@ class Dense:
     d_scores: np.ndarray
 
 
-def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale):
-    """Everything of softmax(q k scale + bias where mask) v; rows without keys give 0 and -inf."""
+def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale, cap=None):
+    """Everything of softmax(q k scale + bias where mask) v; rows without keys give 0 and -inf.
+
+    cap: scores are cap * tanh(score / cap), without a bias.
+    """
     group = q.shape[1] // k.shape[1]
     keys, values = np.repeat(k, group, 1), np.repeat(v, group, 1)
-    scores = np.where(mask, q @ np.swapaxes(keys, -1, -2) * scale + bias, -np.inf)
+    scores, slope = q @ np.swapaxes(keys, -1, -2) * scale + bias, 1.0
+    if cap is not None:
+        scores = cap * np.tanh(scores / cap)
+        slope = 1 - (scores / cap) ** 2
+    scores = np.where(mask, scores, -np.inf)
     with np.errstate(all="ignore"):
         top = scores.max(-1, keepdims=True, initial=-np.inf)
         base = np.where(np.isinf(top), 0, top)
@@ -33,7 +40,7 @@ def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale):
     out = p @ values
     d_lse = np.where(np.isinf(lse), 0, d_lse)[..., None]
     d_scores = p * (d_out @ np.swapaxes(values, -1, -2) - (d_out * out).sum(-1, keepdims=True))
-    d_scores = d_scores + p * d_lse
+    d_scores = (d_scores + p * d_lse) * slope
 
     def of_groups(x):
         return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)

@@ -1,7 +1,8 @@
 """Attention as test cases: graphs of one kernel, for any target or schedule.
 
 A forward case gives the output, the lse and the largest scores; a gradient case, from the lse and
-the row sums of g * out, the gradients of q, k, v and the sums of the weights over keys and queries.
+the row sums of g * out, the gradients of q, k, v and the sums of the weights over keys, over
+queries and into bins.
 """
 
 from __future__ import annotations
@@ -169,10 +170,20 @@ def results_of(case: Case, nodes: dict[str, Node]) -> list[Node]:
         ops.pair_sum.node(p, nodes["g"], over="l"),
         ops.pair_sum.node(weight, None, over="s"),
         ops.pair_sum.node(weight, None, over="l"),
+        ops.pair_bins.node(weight, place_of(weight), bins=(BINS,)),
     ]
 
 
-NAMES = (("out", "lse", "top"), ("d_q", "d_k", "d_v", "by_query", "by_key"))
+BINS, PLACES = 37, 40  # some places are out of range
+
+
+def place_of(value: Node) -> Node:
+    """(3 l + s) mod PLACES."""
+    rows, keys = (ops.pair_index.node(value.shape, value.ndim - n) for n in (2, 1))
+    return ops.remainder(ops.add(ops.mul(rows, 3), keys), PLACES)
+
+
+NAMES = (("out", "lse", "top"), ("d_q", "d_k", "d_v", "by_query", "by_key", "binned"))
 
 
 @dataclass
@@ -281,4 +292,8 @@ def dense(case: Case) -> dict[str, np.ndarray]:
         "d_q": weight @ k, "d_k": np.swapaxes(weight, -1, -2) @ q,
         "d_v": np.swapaxes(p, -1, -2) @ g, "by_query": weight.sum(-1), "by_key": weight.sum(-2),
     }  # fmt: skip
-    return found | gradients
+    rows, keys = np.indices(weight.shape[-2:])
+    place, binned = (3 * rows + keys) % PLACES, np.zeros((*weight.shape[:-2], PLACES))
+    for at in np.ndindex(weight.shape[:-2]):
+        np.add.at(binned[at], place, weight[at])
+    return found | gradients | {"binned": binned[..., :BINS]}

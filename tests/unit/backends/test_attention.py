@@ -9,7 +9,11 @@ import numpy as np
 import pytest
 
 from rushlight.backends.llvm.caps import split_target
-from rushlight.backends.llvm.schedule import choose_attention_schedule
+from rushlight.backends.llvm.schedule import (
+    ThinAttention,
+    choose_attention_schedule,
+    wide_attention_schedule,
+)
 from rushlight.base.dtypes import float32, int64
 from rushlight.compiler.tile.ir import AttentionGrid
 from rushlight.compiler.tile.text import structural_key, to_text
@@ -41,6 +45,13 @@ CASES = {
     "bfloat16_add": make((2,), (50, 100, 12, 9), "add", dtype=ml_dtypes.bfloat16),
     "float16": make((2,), (50, 100, 12, 9), "bool", dtype=np.float16),
     "swapped": make((2,), (50, 100, 12, 9), "add", swap=True),
+    "few": make((2, 2), (5, 150, 33, 17), "bool"),
+    "few_add": make((2,), (8, 200, 64, 80), "add"),
+    "few_blocks": make((2,), (3, 400, 8, 24), "blocks"),
+    "few_causal": make((2,), (7, 5, 16, 16), "causal"),
+    "few_bfloat16": make((2,), (4, 70, 40, 20), "add", dtype=ml_dtypes.bfloat16),
+    "few_float64": make((2,), (2, 70, 12, 9), "bool", dtype=np.float64),
+    "few_swapped": make((2,), (2, 70, 12, 9), "bool", swap=True),
     "grad_small": make((2,), (5, 7, 4, 3), grad=True),
     "grad_odd": make((2, 3), (67, 131, 33, 17), "causal", grad=True),
     "grad_more_queries": make((1,), (150, 70, 16, 16), "causal", grad=True),
@@ -83,7 +94,7 @@ def test_no_schedule_and_no_split_changes_a_bit(target: str, name: str) -> None:
     kernel, caps = compiled(CASES[name]), caps_of(target)
     wanted = bits_of(kernel.interpret())
     grid = kernel.program.grids[0]
-    base = choose_attention_schedule(grid, "l", split_target(caps.features), 1)
+    base = wide_attention_schedule(grid, "l", split_target(caps.features), 1)
     changes = [
         {"owners": 32}, {"owners": 64}, {"vectors": 1}, {"inner_rows": 1},
         {"inner_rows": 3, "owners": 32},
@@ -97,9 +108,24 @@ def test_no_schedule_and_no_split_changes_a_bit(target: str, name: str) -> None:
     assert bits_of(kernel.native(caps, replace(base, owners=32), split=3)) == wanted
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].q.shape[-2] <= 8])
+@each_target
+def test_few_queries_have_the_bits_of_many(target: str, name: str) -> None:
+    """Keys in lanes, or queries in lanes."""
+    kernel, caps = compiled(CASES[name]), caps_of(target)
+    grid, features = kernel.program.grids[0], split_target(caps.features)
+    chosen = choose_attention_schedule(grid, "l", features, 1)
+    assert isinstance(chosen, ThinAttention) == ("few" in name and "swapped" not in name) or (
+        "few" not in name
+    )
+    wide = wide_attention_schedule(grid, "l", features, 1)
+    assert bits_of(kernel.native(caps, wide)) == bits_of(kernel.native(caps))
+
+
 @pytest.mark.parametrize(
     ("name", "symbolic"),
-    [("odd", "LSEV"), ("odd", "E"), ("add", "LS"), ("one_query", "S"), ("no_keys", "SV"),
+    [("odd", "LSEV"), ("odd", "E"), ("add", "LS"), ("few", "S"), ("few_blocks", "S"),
+     ("one_query", "S"), ("no_keys", "SV"),
      ("swapped", "LSEV"), ("grad_odd", "LSEV"), ("grad_add", "LS"), ("grad_swapped", "E")],
 )  # fmt: skip
 @each_target

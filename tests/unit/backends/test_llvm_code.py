@@ -27,13 +27,16 @@ from rushlight.ir import scalar as s
 from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import Var
 
+# No tile program sees a complex number: a pass of the compiler makes two of each.
+REAL_DTYPES = tuple(d for d in ALL_DTYPES if d.kind != "complex")
+
 
 def many_programs() -> list[Program]:
     """Maps over all dtypes, with a gather; reductions; tiles."""
     n = Var("n", 1)
     axis = Axis("i", n)
     programs = []
-    for source in ALL_DTYPES:
+    for source in REAL_DTYPES:
         x = Buffer("x", source, n)
         wide = s.cast(s.load(x, axis.var), float32)
         value = s.floor(s.sqrt(s.abs_(wide)) + s.rint(wide)) * s.trunc(s.ceil(wide))

@@ -16,6 +16,9 @@ from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Map, Param, Program, 
 from rushlight.ir import scalar as s
 from rushlight.ir.symint import Var, floordiv, mod
 
+# No tile program sees a complex number: a pass of the compiler makes two of each.
+REAL_DTYPES = tuple(d for d in ALL_DTYPES if d.kind != "complex")
+
 N = 203  # whole vectors, whole turns and a remainder on every target
 
 
@@ -89,7 +92,7 @@ INT_OPS = "add sub mul neg abs idiv irem and or xor not shl shr lt le gt ge eq n
 
 
 @each_target
-@pytest.mark.parametrize("dtype", [d for d in ALL_DTYPES if d.compute is d], ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", [d for d in REAL_DTYPES if d.compute is d], ids=lambda d: d.name)
 def test_every_op_gives_numpys_bits(dtype: DType, target: str) -> None:
     n = Var("n", 1)
     axis = Axis("i", n)
@@ -118,12 +121,12 @@ def test_every_op_gives_numpys_bits(dtype: DType, target: str) -> None:
 
 
 @each_target
-@pytest.mark.parametrize("source", ALL_DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("source", REAL_DTYPES, ids=lambda d: d.name)
 def test_every_cast(source: DType, target: str) -> None:
     n = Var("n", 1)
     axis = Axis("i", n)
     x = Buffer("x", source, n)
-    goals = [d for d in ALL_DTYPES if d is not source]
+    goals = [d for d in REAL_DTYPES if d is not source]
     executables = build(
         [program_of(s.cast(s.load(x, axis.var), g), (x,), n, axis) for g in goals], caps_of(target)
     )

@@ -15,6 +15,9 @@ from rushlight.ir.scalar import load
 from rushlight.ir.symint import Var
 from tests.unit.backends.llvm_run import run
 
+# No tile program sees a complex number: a pass of the compiler makes two of each.
+REAL_DTYPES = tuple(d for d in ALL_DTYPES if d.kind != "complex")
+
 CAPS = find_caps("", 2)
 ROWS = 3
 
@@ -68,7 +71,7 @@ def positions_of(program, keys, caps=CAPS, sizes=None, split=1):
 
 
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("dtype", REAL_DTYPES, ids=lambda d: d.name)
 @pytest.mark.parametrize("count", [40, 300])
 def test_order_is_numpys_stable_one(dtype, count, descending):
     keys = some_keys(dtype, count)
@@ -87,7 +90,7 @@ def test_every_length(dtype, count):
 def test_a_long_row_of_few_values_is_stable():
     keys = np.random.default_rng(1).integers(0, 3, (ROWS, 70000)).astype(np.int32)
     from_numpy = np.argsort(keys, axis=1, kind="stable")
-    program = sort_program(next(d for d in ALL_DTYPES if d.name == "int32"), 70000, False)
+    program = sort_program(next(d for d in REAL_DTYPES if d.name == "int32"), 70000, False)
     assert (positions_of(program, keys) == from_numpy).all()
 
 

@@ -1,5 +1,6 @@
 """DataLoader with worker processes: order, seeds, errors, dead workers, memory, Ctrl-C."""
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -110,6 +111,7 @@ def draws_of(workers, seed=1, **options):
 def no_process_left(timeout=10):
     """Wait for the children of this process to go; say if they did."""
     end = time.monotonic() + timeout
+    gc.collect()  # what an earlier test left in a cycle
     while multiprocessing.active_children() and time.monotonic() < end:
         time.sleep(0.05)
     return not multiprocessing.active_children()
@@ -199,11 +201,11 @@ def test_dead_workers_are_reported(fail, text):
     assert len(read(Numbers(), num_workers=1)) == 8
 
 
+@pytest.mark.slow  # a busy machine may take longer than the timeout to start a worker
 def test_timeout_is_reported():
-    start = time.monotonic()
     with pytest.raises(RuntimeError, match="timed out after 0.5 seconds"):
         read(Failing(sleep_long, 0), num_workers=1, timeout=0.5)
-    assert time.monotonic() - start < 20 and no_process_left()
+    assert no_process_left()
 
 
 def fail_to_start(worker_id):
@@ -249,6 +251,7 @@ def pids(batch):
     return os.getpid()
 
 
+@pytest.mark.slow  # forks of a process as large as a whole test run
 def test_fork_after_threads_have_computed_is_safe():
     stop = threading.Event()
 

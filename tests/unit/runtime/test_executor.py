@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from kernels import CAPS, NO_INTS, addresses, call, executable, plan_of
 
-from rushlight.backends.llvm import executor, pool
+from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
 from rushlight.base.dtypes import int32
@@ -170,13 +170,12 @@ def test_host_call_may_fail_or_run_its_own_plan(threads):
         loaded.run(addresses(x), NO_INTS, ())
 
     loaded = load(plan_of([[call(one, 0)], [HostCall(again, (), (), ())], [call(one, 0)]]), CAPS)
-    with pytest.raises(HostError, match="from the host"):
-        loaded.run(addresses(x), NO_INTS, ())
-    assert (x == 4).all()
-    depth[:] = [0, 0, 0]
-    with pytest.raises(HostError) as caught:
-        loaded.run(addresses(x), NO_INTS, ())
-    assert isinstance(caught.value.error, ZeroDivisionError)
+    for _ in range(2):
+        with pytest.raises(HostError, match="from the host") as raised:
+            loaded.run(addresses(x), NO_INTS, ())
+        assert isinstance(raised.value.__cause__, ZeroDivisionError)
+        depth[:] = [0, 0, 0]
+        assert (x >= 4).all()
 
 
 def test_stress_many_small_runs(threads):
@@ -262,7 +261,7 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from kernels import *
-from rushlight.backends.llvm import executor, pool
+from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
 pool.set_num_threads(4)
@@ -310,86 +309,6 @@ def test_ctrl_c_is_seen_between_regions_of_a_long_program():
     assert done.returncode == 0
 
 
-def calls_of(monkeypatch, slice_ps, budget_ns=0):
-    """The native calls that runs make, each as (first region, region to go on with)."""
-    monkeypatch.setattr(executor, "SLICE_PS", slice_ps)
-    monkeypatch.setattr(executor, "SLICE_NS", budget_ns)
-    real, calls = executor._call, []
-
-    def call(tables, first, *rest):
-        calls.append((first, real(tables, first, *rest)))
-        return calls[-1][1]
-
-    monkeypatch.setattr(executor, "_call", call)
-    return calls
-
-
-@pytest.mark.parametrize("count", [1, 63, 64, 1000])
-@pytest.mark.parametrize("alone", [True, False], ids=["alone", "shared"])
-def test_a_long_region_is_done_in_parts(threads, monkeypatch, count, alone):
-    """It comes back in the middle, and goes on where it was; every instance runs once."""
-    if alone:
-        monkeypatch.setattr(executor, "PROGRAM_SHARE_PS", 1 << 62)
-    monkeypatch.setattr(executor, "REGION_SHARE_PS", 0)
-    one = executable("add_one", instances=count, grain=7)
-    loaded = load(plan_of([[call(one, 0)], [call(one, 0), call(one, 1)]], 2, 1000), CAPS)
-    x, y = np.zeros(1000, np.int64), np.zeros(1000, np.int64)
-    calls = calls_of(monkeypatch, slice_ps=1)
-    for turn in range(1, 4):
-        loaded.run(addresses(x, y), NO_INTS, ())
-        assert (x[:count] == 2 * turn).all() and (y[:count] == turn).all()
-        assert not x[count:].any() and not y[count:].any()
-    if count == 1000:
-        assert any(first == after for first, after in calls)
-    calls.clear()
-    monkeypatch.setattr(executor, "SLICE_PS", 1 << 60)
-    loaded.run(addresses(x, y), NO_INTS, ())
-    assert all(first < after for first, after in calls)
-
-
-def test_a_run_that_was_left_in_the_middle_starts_again(monkeypatch):
-    one = executable("add_one", instances=1000)
-    loaded = load(plan_of([[call(one, 0)]], size=1000), CAPS)
-    x = np.zeros(1000, np.int64)
-    calls_of(monkeypatch, slice_ps=1)
-    real = executor._call
-
-    def stop(*given):
-        real(*given)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(executor, "_call", stop)
-    with pytest.raises(KeyboardInterrupt):
-        loaded.run(addresses(x), NO_INTS, ())
-    assert 0 < x.sum() < 1000
-    monkeypatch.setattr(executor, "_call", real)
-    x[:] = 0
-    loaded.run(addresses(x), NO_INTS, ())
-    assert (x == 1).all()
-
-
-CTRL_C_INSIDE = """
-import os, signal, threading, time
-count = 200_000_000  # a minute and more; memory that is never touched costs nothing
-big = np.zeros(count, np.int64)
-slow = executable("slow", instances=count, grain=1000, cost=5000)
-loaded = load(plan_of([[call(slow, 0)]], size=count), CAPS)
-threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-try:
-    loaded.run(addresses(big), NO_INTS, ())
-except KeyboardInterrupt:
-    raise SystemExit(0 if 0 < np.count_nonzero(big[:1_000_000]) and not big[-1] else 1)
-raise SystemExit(2)
-"""
-
-
-def test_ctrl_c_is_seen_inside_of_a_long_kernel():
-    """It would take minutes."""
-    script = EXIT.format(folder=str(Path(kernels.__file__).parent), end=CTRL_C_INSIDE)
-    done = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)
-    assert done.returncode == 0
-
-
 @pytest.mark.parametrize("bad", [0, -1, 5000])
 def test_set_num_threads_refuses(bad):
     with pytest.raises(RuntimeError, match="positive integer"):
@@ -426,8 +345,10 @@ def test_pool_code_for_other_machines_is_valid():
 
 def test_settings_give_the_defaults():
     script = (
-        "from rushlight.backends.llvm.pool import get_pool\nfrom rushlight.base.config import config\n"
-        "print(get_pool().threads, config.spin_us)"
+        "from rushlight.backends.llvm import pool\n"
+        "made = pool.Pool.__init__\n"
+        "pool.Pool.__init__ = lambda self, n, us: made(self, n, us) or print(n, us)\n"
+        "pool.get_pool()"
     )
     env = dict(os.environ, RUSHLIGHT_NUM_THREADS="3", RUSHLIGHT_SPIN_US="7")
     done = subprocess.run(

@@ -185,6 +185,25 @@ def test_pickles_without_the_magic_number_are_refused():
             torch.load(io.BytesIO(pickle.dumps({"a": 1}, protocol)))
 
 
+def test_errors_of_map_location_are_the_callers(round_trip):
+    def fail(x, device):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        round_trip(torch.ones(1), map_location=fail)
+    with pytest.raises(RuntimeError, match="CUDA device"):
+        round_trip(torch.ones(1), map_location="cuda")
+
+
+def test_checksums_that_are_no_json_are_refused():
+    file = io.BytesIO()
+    own = {"rushlight.crc32": "{", "a": "b"}
+    safetensors.write_tensors(file, {"x": torch.ones(1)}, own, is_checked=False)
+    file.seek(0)
+    with pytest.raises(CorruptFileError, match="checksums cannot be read"):
+        torch.load(file)
+
+
 def test_the_name_decides_the_format(tmp_path):
     for name, start in (("x.pt", b"PK"), ("x.safetensors", b"{"), ("x", b"PK")):
         torch.save({"a": torch.ones(2), "b": 3}, tmp_path / name)
@@ -207,13 +226,21 @@ BAD_TREES = [
     '{"size": "text"}',
     '{"bytes": "a"}',
     "[" * 100_000,
+    '{"device": "nowhere"}',
+    '{"tensor": "n", "object": 0, "requires_grad": true}',
+    '{"tensor": "x", "object": [], "requires_grad": true}',
+    '{"ordered": [], "metadata": {"x": 1}}',
+    '{"complex": ["a", 1]}',
+    '{"tuple": 3}',
 ]
 
 
 @pytest.mark.parametrize("tree", BAD_TREES, ids=lambda tree: tree[:20])
 def test_tree_of_another_writer_is_refused(tree):
     file = io.BytesIO()
-    safetensors.write_tensors(file, {"x": torch.ones(1)}, {"rushlight.tree": tree})
+    safetensors.write_tensors(
+        file, {"x": torch.ones(1), "n": torch.arange(1)}, {"rushlight.tree": tree}
+    )
     file.seek(0)
     with pytest.raises(CorruptFileError):
         torch.load(file)

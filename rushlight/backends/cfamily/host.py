@@ -1,4 +1,8 @@
-"""Runs plans of C kernels: pointers are used as they are, groups are shared out to threads."""
+"""Runs plans of kernels that are native functions: pointers are used as they are.
+
+A kernel `void k(int64 first, int64 stop, void **buffers, int64 *numbers, int64 *status)` does
+the groups first <= group_id < stop; they are shared out to threads where there is much to do.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from rushlight.backends.cfamily.run import GroupPlan, Launch
-from rushlight.compiler.target import Caps, Plan
+from rushlight.compiler.target import Plan
 
 # Bytes of memory that a kernel touches from which on threads are worth waking.
 SHARED_FROM = 1 << 18
 
 
-class CSession:
+class HostSession:
     """One run. Launches are done when `launch` returns."""
 
     def __init__(self, pointers: Sequence[int], words: np.ndarray, threads: int) -> None:
@@ -53,13 +57,13 @@ class CSession:
 
 @functools.cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="rushlight-c")
+    return ThreadPoolExecutor(threads, thread_name_prefix="rushlight-groups")
 
 
-def load(plan: Plan, caps: Caps) -> GroupPlan:
+def load_on_host(plan: Plan, threads: int) -> GroupPlan:
     def begin(
         pointers: Sequence[int], nbytes: Sequence[int], words: np.ndarray, plan: Plan
-    ) -> CSession:
-        return CSession(pointers, words, caps.threads)
+    ) -> HostSession:
+        return HostSession(pointers, words, threads)
 
     return GroupPlan(plan, begin)

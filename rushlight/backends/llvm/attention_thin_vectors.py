@@ -1,0 +1,81 @@
+"""What the emitter of an attention of few queries is made of: vectors in scratch, prefetches.
+
+In: a kernel, an AttentionGrid, a number of lanes. Out: methods; addresses count in elements.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from rushlight.backends.llvm.attention_sides import Layout
+from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
+from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis
+from rushlight.ir.scalar import E, acc
+from rushlight.ir.symint import Expr
+
+Index = int | Expr
+
+
+class ThinVectors:
+    """The parts that do not know what is computed."""
+
+    def __init__(self, ctx: KernelContext, grid: AttentionGrid, lanes: int) -> None:
+        self.ctx, self.grid, self.lanes, self.dtype = ctx, grid, lanes, grid.acc_dtype
+        self.element = value_type(self.dtype)
+        self.vector = ir.VectorType(self.element, lanes)
+        self.acc, self.size = acc(self.dtype), self.dtype.itemsize
+        self.zero, self.lowest = (constant(self.vector, x) for x in (0.0, float("-inf")))
+        self.layout = Layout(self.size)
+
+    def _prefetch(
+        self, builder: ir.IRBuilder, env: Env, value: E, features: Axis, key: ir.Value,
+        columns: range | None = None,
+    ) -> None:  # fmt: skip
+        """Ask for the same row of the next tile: its lines come while this tile is computed."""
+        while value.op == "cast":
+            value = value.args[0]
+        if value.op != "load" or value.args:
+            return
+        extent = self.ctx.int_expr(builder, self.grid.s.extent, {})
+        index = IndexEmitter(self.ctx, builder, {})
+        following = index.op("add", key, i64(KEY_BLOCK))
+        following = index.op("min", following, builder.sub(extent, i64(1)))
+        width: int = features.extent  # type: ignore[assignment]
+        line = 64 // value.dtype.itemsize
+        columns = columns or range(0, width)
+        for at in range(columns.start, min(columns.stop, width), line):
+            here = {**env, self.grid.s.name: following, features.name: i64(at)}
+            emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
+            buffer, offset = value.meta
+            place = emitter.pointer(buffer, offset)
+            args = [place, *(ir.Constant(ir.IntType(32), n) for n in (0, 2, 1))]
+            intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), args)
+
+    # ---- memory --------------------------------------------------------------------------
+
+    def _fma(self, builder: ir.IRBuilder, *args: ir.Value) -> ir.Value:
+        return fused_multiply_add(Op(builder, args, self.dtype, self.dtype, self.ctx.target))
+
+    def _larger(self, builder: ir.IRBuilder, x: ir.Value, best: ir.Value) -> ir.Value:
+        return builder.select(builder.fcmp_ordered(">", x, best), x, best)
+
+    def _apply(self, builder: ir.IRBuilder, function: E, x: ir.Value) -> ir.Value:
+        return emit_value(self.ctx, builder, function, {}, Lanes(self.lanes), {}, {self.acc: x})
+
+    def _place(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.gep(base, [at], source_etype=self.element)
+
+    def _load(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.load(self._place(builder, base, at), typ=self.vector, align=self.size)
+
+    def _load_one(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
+        return builder.load(self._place(builder, base, at), typ=self.element, align=self.size)
+
+    def _store(self, builder: ir.IRBuilder, value: ir.Value, base: ir.Value, at: ir.Value) -> None:
+        builder.store(value, self._place(builder, base, at), align=self.size)
+
+    def _local(self, builder: ir.IRBuilder, offset: Index) -> ir.Value:
+        at = self.ctx.int_expr(builder, offset, {})
+        return builder.gep(self.ctx.args.local, [at], source_etype=ir.IntType(8))

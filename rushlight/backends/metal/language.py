@@ -1,0 +1,76 @@
+"""The Metal Shading Language (3.0) as a Language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.language import Language
+from rushlight.base.dtypes import DType
+
+_WHOLE = {8: "char", 16: "short", 32: "int", 64: "long"}
+_TYPES = {
+    "bool": "bool", "float32": "float",
+    **{f"int{n}": name for n, name in _WHOLE.items()},
+    **{f"uint{n}": f"u{name}" for n, name in _WHOLE.items()},
+}  # fmt: skip
+_FUNCTIONS = {op: op for op in ("fma", "floor", "ceil", "trunc", "rint")}
+_FUNCTIONS |= {"abs": "fabs", "sqrt": "precise::sqrt"}
+_SPACES = {"private": "", "shared": "threadgroup "}
+
+PROLOGUE = """\
+#include <metal_stdlib>
+using namespace metal;
+#pragma METAL fp math_mode(safe)
+#pragma METAL fp contract(off)
+
+// 0 for an index out of range, which is told to the host.
+static inline long check_index(long index, long size, long site, device long *status)
+{
+    if (index >= 0 && index < size) return index;
+    *status = site;
+    return 0;
+}"""
+
+
+class Metal(Language):
+    types = _TYPES
+    functions = {f"{op}.f32": name for op, name in _FUNCTIONS.items()}
+    helper = "static inline"
+    unroll = "#pragma unroll"
+    prologue = PROLOGUE
+
+    def bitcast(self, text: str, source: DType, goal: DType) -> str:
+        return f"as_type<{self.value_type(goal)}>({text})"
+
+    def subgroup_down(self, text: str, delta: int) -> str:
+        return f"simd_shuffle_down({text}, {delta})"
+
+    def array(self, array: c.Array) -> str:
+        return f"{_SPACES[array.space]}{self.memory_type(array.dtype)} {array.name}[{array.size}];"
+
+    def barrier(self) -> str:
+        return "threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);"
+
+    def kernel_head(
+        self, kernel: c.Kernel, buffers: Sequence[tuple[str, DType, bool]]
+    ) -> list[str]:
+        listed = [
+            f"    device {'' if written else 'const '}{self.memory_type(dtype)} *{name} "
+            f"[[buffer({i})]],"
+            for i, (name, dtype, written) in enumerate(buffers)
+        ]
+        count = len(buffers)
+        return [
+            f"[[max_total_threads_per_threadgroup({kernel.threads})]]",
+            f"kernel void {kernel.name}(",
+            *listed,
+            f"    device const long *numbers [[buffer({count})]],",
+            f"    device long *status [[buffer({count + 1})]],",
+            "    uint group_position [[threadgroup_position_in_grid]],",
+            "    uint thread_position [[thread_position_in_threadgroup]])",
+            "{",
+        ]
+
+    def group_head(self, kernel: c.Kernel) -> list[str]:
+        return ["const long group_id = group_position;", "const long thread_id = thread_position;"]

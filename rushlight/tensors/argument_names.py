@@ -1,0 +1,58 @@
+"""Other names of arguments that PyTorch takes: numpy's, those of overloads, and lists by name.
+
+In: public functions. Out: the same ones, called by these names as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+# numpy's name -> PyTorch's
+DIMS = {"axis": "dim", "keepdims": "keepdim"}
+OPERANDS = {"x1": "input", "x2": "other"}
+_SECTIONS = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
+_AXES = {"axis0": "dim0", "axis1": "dim1"}
+_SPLIT = {"split_size": "split_size_or_sections", "split_sizes": "split_size_or_sections"}
+# public name -> {name in an overload: ours}
+OVERLOADS: dict[str, dict[str, str]] = {
+    "copy_": {"other": "src"}, "swapaxes": _AXES, "swapaxes_": _AXES, "split": _SPLIT,
+    "unsafe_split": _SPLIT, "tensor_split": _SECTIONS, "hsplit": _SECTIONS, "vsplit": _SECTIONS,
+    "dsplit": _SECTIONS, "cholesky_solve": {"input2": "L"},
+}  # fmt: skip
+# public name -> the name of what else is given as many numbers: x.permute(dims=(1, 0))
+LISTS = {
+    "expand": "size", "reshape": "shape", "permute": "dims", "repeat": "repeats", "tile": "dims",
+    "resize_": "size", "to": "other",
+}  # fmt: skip
+
+
+def known_by(parameters: Any, names: dict[str, str]) -> dict[str, str]:
+    """Another name -> our name, for a function with these parameters."""
+    return {theirs: ours for theirs, ours in names.items()
+            if ours in parameters and theirs not in parameters}  # fmt: skip
+
+
+def with_other_names(function: Callable, name: str) -> Callable:
+    """The function under the public name `name`, called by the other names as well."""
+    try:
+        names = known_by(inspect.signature(function).parameters, DIMS)
+    except (TypeError, ValueError):
+        return function
+    names.update(OVERLOADS.get(name, {}))
+    listed = LISTS.get(name)
+    if not names and listed is None:
+        return function
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            if not names.keys().isdisjoint(kwargs):
+                kwargs = {names.get(key, key): value for key, value in kwargs.items()}
+            if listed in kwargs:
+                args = (*args, kwargs.pop(listed))
+        return function(*args, **kwargs)
+
+    return wrapped

@@ -1,0 +1,122 @@
+"""What a call may be given: where Python numbers stand, which memory, which dtypes and windows."""
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+
+
+@pytest.mark.parametrize("name", ["maximum", "atan2", "logical_and", "fmax", "gcd", "ldexp"])
+def test_two_tensors_only(name):
+    function, x = getattr(torch, name), torch.tensor([1, 2, 3])
+    with pytest.raises(TypeError, match="argument 'other' .position 2. must be Tensor, not int"):
+        function(x, 2)
+    with pytest.raises(TypeError, match="argument 'input' .position 1. must be Tensor, not int"):
+        function(2, x)
+    with pytest.raises(TypeError, match="must be Tensor"):
+        getattr(x, name)(2)
+
+
+@pytest.mark.parametrize("name", ["eq", "lt", "fmod", "copysign", "clamp_min"])
+def test_the_second_may_be_a_number(name):
+    function, x = getattr(torch, name), torch.tensor([1, 2, 3])
+    assert function(x, 2).shape == (3,)
+    with pytest.raises(TypeError, match="must be Tensor"):
+        function(2, x)
+
+
+@pytest.mark.parametrize("name", ["pow", "remainder", "xlogy", "bitwise_and", "float_power"])
+def test_one_of_both_may_be_a_number(name):
+    function, x = getattr(torch, name), torch.tensor([1, 2, 3])
+    assert function(x, 2).shape == function(2, x).shape == (3,)
+    with pytest.raises(TypeError, match="at least one operand must be a Tensor"):
+        function(2, 3)
+
+
+def test_out_may_not_be_what_is_read():
+    x, at = torch.arange(4.0), torch.tensor([3, 2, 1, 0])
+    for call in (
+        lambda: torch.gather(x, 0, at, out=x),
+        lambda: torch.index_select(x, 0, at, out=x),
+        lambda: torch.take(x, at, out=x),
+        lambda: torch.masked_select(x, x > 1, out=x),
+        lambda: torch.cat([x, x], out=x),
+    ):
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            call()
+    assert x.tolist() == [0.0, 1.0, 2.0, 3.0]
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float32"):
+        torch.gather(x, 0, at, out=torch.empty(4, dtype=torch.float64))
+
+
+def test_windows_of_pools():
+    x, F = torch.ones(1, 1, 6, 6), torch.nn.functional
+    for settings, text in (
+        ({"kernel_size": 0}, "kernel_size must be greater than zero"),
+        ({"kernel_size": 2, "stride": 0}, "stride must be greater than zero"),
+        ({"kernel_size": 2, "padding": -1}, "pad must be non-negative"),
+        ({"kernel_size": 2, "padding": 2}, "pad should be at most half"),
+    ):
+        for pool in (F.max_pool2d, F.avg_pool2d):
+            with pytest.raises(RuntimeError, match=text):
+                pool(x, **settings)
+    with pytest.raises(RuntimeError, match="divisor must be not zero"):
+        F.avg_pool2d(x, 2, divisor_override=0)
+    with pytest.raises(RuntimeError, match="dilation should be greater than zero"):
+        F.conv2d(x, torch.ones(1, 1, 2, 2), dilation=-1)
+
+
+def test_truth_values_and_whole_numbers_keep_their_dtype():
+    b = torch.tensor([True, False, True])
+    assert torch.diff(b).tolist() == [True, True]
+    assert torch.diag_embed(b).dtype is torch.bool
+    assert b.masked_fill(~b, 7).tolist() == [True, True, True]
+    assert torch.square(b).dtype is torch.int64
+    assert b.sum(dtype=torch.bool).item() is True
+    whole = torch.tensor([[1, 2], [3, 4]])
+    assert torch.addmv(whole[0], whole, whole[1], beta=0.2, alpha=2.9).tolist() == [22, 50]
+    pooled = torch.nn.functional.avg_pool1d(torch.tensor([[[-3, 0, 7, 8]]]), 2)
+    assert pooled.tolist() == [[[-1, 7]]]
+    assert torch.isclose(torch.tensor([10, 100]), torch.tensor([11, 101]), rtol=0.05).tolist() == [
+        False, True,
+    ]  # fmt: skip
+
+
+def test_scatters_of_truth_values_join_them():
+    x, at = torch.tensor([True, False, False]), torch.tensor([0, 1, 1])
+    src = torch.tensor([False, True, False])
+    assert torch.scatter_add(x, 0, at, src).tolist() == [True, True, False]
+    for how, want in (("amin", [False, False, False]), ("amax", [True, True, False])):
+        assert torch.scatter_reduce(x, 0, at, src, how).tolist() == want
+    got = torch.scatter_reduce(x, 0, at, src, "amin", include_self=False)
+    assert got.tolist() == [False, False, False]
+
+
+def test_index_fill_counts_equal_indices_once():
+    x = torch.zeros(2, 4, requires_grad=True)
+    value = torch.tensor(3.0, requires_grad=True)
+    out = x.index_fill(1, torch.tensor([2, 0, 2]), value)
+    assert out.tolist() == [[3.0, 0.0, 3.0, 0.0]] * 2
+    (out * torch.arange(8.0).reshape(2, 4)).sum().backward()
+    assert value.grad.item() == 0 + 2 + 4 + 6
+    assert x.grad.tolist() == [[0.0, 1.0, 0.0, 3.0], [0.0, 5.0, 0.0, 7.0]]
+
+
+def test_losses_of_shapes_that_broadcast():
+    a = torch.tensor([[1.0], [2.0]], requires_grad=True)
+    b = torch.tensor([[0.0, 5.0, 1.0]])
+    loss = torch.nn.functional.mse_loss(a, b)
+    want = ((a.detach().numpy() - b.numpy()) ** 2).mean()
+    np.testing.assert_allclose(loss.item(), want)
+    loss.backward()
+    by_hand = 2 * (a.detach().numpy() - b.numpy()).sum(1, keepdims=True) / 6
+    np.testing.assert_allclose(a.grad.numpy(), by_hand, rtol=1e-6)
+    with pytest.raises(RuntimeError, match="must match the size"):
+        torch.nn.functional.l1_loss(torch.ones(5, 4), torch.ones(5))
+
+
+def test_coordinates_of_flat_positions():
+    rows, columns = torch.unravel_index(torch.tensor([4, 5]), (3, 2))
+    assert rows.tolist() == [2, 2] and columns.tolist() == [0, 1]
+    with pytest.raises(ValueError, match="integer dtype"):
+        torch.unravel_index(torch.ones(2), (3, 2))
