@@ -59,18 +59,16 @@ def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool)
         return False
     order, values = list(walk.index), list(walk.slots)
     variables = [order[number].variable for number in graph.leaves]  # type: ignore[attr-defined]
-    grads = None
-    if not retain and all([variable._grad.grad is None for variable in variables]):
-        # Computed at once, without making the nodes; what was saved is needed no longer.
-        _release(order)
-        grads = TENSORS.compute(graph, values)
-    if grads is None:
-        found = graph.run(values)
-        grads = [found[place] for place in graph.outputs]
-    for variable, grad in zip(variables, grads, strict=True):
-        TENSORS.accumulate(variable, TENSORS.make(grad))
+    found = None
     if not retain:
         _release(order)
+    try:
+        if not retain and all([variable._grad.grad is None for variable in variables]):
+            # Computed at once, without making the nodes: nobody needs what was saved any more.
+            found = TENSORS.compute(graph, values)
+    finally:  # after an error, too, the leaves have gradients, which wait
+        for variable, grad in zip(variables, found or graph.made(values), strict=True):
+            TENSORS.accumulate(variable, TENSORS.make(grad))
     return True
 
 
@@ -104,7 +102,8 @@ class _Walk:
                 if not self._add_record(fn):  # type: ignore[arg-type]
                     return False
             elif fn.__class__ is AccumulateGrad:
-                if fn.variable._leaf_hooks():  # type: ignore[attr-defined]
+                meta = fn.variable._grad  # type: ignore[attr-defined]
+                if meta.hooks or meta.post_hooks:
                     return False
                 key.append(fn.likes)
                 continue

@@ -21,10 +21,11 @@ Again = Callable[[Sequence[Node]], Node]
 
 
 class Recipe:
-    """Places count the slots, then `fixed` nodes, then numbers, then steps.
+    """Places count the slots, then `fixed` nodes (constants), then numbers, then steps.
 
-    steps    (meta, places of its sources)
-    outputs  places of the nodes that were asked for
+    steps      (meta, places of its sources)
+    outputs    places of the nodes that were asked for
+    makes_all  is each output made by a step, none given?
     """
 
     def __init__(
@@ -38,13 +39,13 @@ class Recipe:
         self.numbers: list[Again] = []
         leaves = [node for node in order if node.leaf and node not in place]
         for node in leaves:
-            if node.leaf == "const" or (node.leaf == "buffer" and node.buffer is not None):
+            if node.leaf == "const":
                 place[node] = len(place)
                 self.fixed.append(node)
+            elif node.leaf != "scalar":
+                raise NotPlain  # memory that is no slot: a program might write over it
         for node in leaves:
             if node not in place:
-                if node.leaf != "scalar":
-                    raise NotPlain
                 self.numbers.append(again(node))
                 place[node] = len(place)
         self.steps: list[tuple[Meta, tuple[int, ...]]] = []
@@ -54,6 +55,13 @@ class Recipe:
                 self.steps.append((node.meta, tuple([place[source] for source in node.src])))
                 place[node] = len(place)
         self.outputs = [place[node] for node in made]
+        first = self.slots + len(self.fixed) + len(self.numbers)
+        self.makes_all = all(output >= first for output in self.outputs)
+
+    def made(self, values: Sequence[Node]) -> list[Node]:
+        """The nodes that were asked for."""
+        nodes = self.run(list(values))
+        return [nodes[place] for place in self.outputs]
 
     def meta_of(self, output: int) -> Meta:
         """What the node of an output is besides its sources; it must be a step."""

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.base.config import config
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.realize import LOCK, programs, run_at, site_text
 from rushlight.engine.signature import record
@@ -24,7 +25,7 @@ _serial = operator.attrgetter("serial")
 
 
 class Direct:
-    """sources   of the program's inputs: a storage's number, or a node that is always the same
+    """sources   of the program's inputs: numbers of storages
     changes   (storage number, result, versions)"""
 
     def __init__(self, nodes: Sequence[Node], changes: Sequence[tuple[int, Node, int]]) -> None:
@@ -32,10 +33,12 @@ class Direct:
         number = {node: i for i, node in enumerate(nodes)}
         roots = sorted({node for _, node, _ in changes}, key=_serial)
         recording = record(roots)
-        self.sources = [number.get(node, node) for node in recording.inputs]
+        self.sources = [number[node] for node in recording.inputs]
         changed = {i for i, _, _ in changes}
         donated = frozenset(i for i, source in enumerate(self.sources) if source in changed)
         self.program, self.values = programs().find(recording, donated, site_text)
+        self.made_with = programs(), config.backend
+        self.may_fail = self.program.may_fail
         layout = self.program.layout(self.values)
         result = {root: i for i, root in enumerate(roots)}
         self.changes = [(i, result[node], versions) for i, node, versions in changes]
@@ -54,12 +57,11 @@ class Direct:
         ]
 
     def run(self, storages: Sequence[Any]) -> bool:
-        """False, with nothing done, where an input is not in memory."""
+        """False, with nothing done, where an input is not in memory or programs are others."""
+        if self.made_with != (programs(), config.backend):
+            return False
         with LOCK:
-            nodes = [
-                storages[source].node if source.__class__ is int else source
-                for source in self.sources
-            ]
+            nodes = [storages[source].node for source in self.sources]
             try:
                 addresses = list(map(_address, nodes))
             except AttributeError:

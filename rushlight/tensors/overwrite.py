@@ -1,8 +1,9 @@
 """Memory of storages that a program writes over.
 
-In: the nodes that storages hold, and which of them are to be overwritten. Out: copies of those whose
-memory is seen by somebody else; new values in their places. Always true: the counts of references
-say who sees a node or its memory, so memory is overwritten only where its storage alone has it.
+In: the nodes that storages hold, and which of them are to be overwritten. Out: copies of those
+whose memory is seen by somebody else; new values in their places. Always true: the counts of
+references say who sees a node or its memory, so memory is overwritten only where its storage alone
+has it.
 """
 
 from __future__ import annotations

@@ -42,12 +42,12 @@ _node = operator.attrgetter("node")
 _values = operator.methodcaller("values")
 
 MOST_TRIES = 3
-NUMBERS = (type(None), bool, int, float, str)
+NUMBERS = frozenset((type(None), bool, int, float, str))
 _KNOWN: WeakKeyDictionary[Any, dict[int, Known]] = WeakKeyDictionary()
 
 
 class Known:
-    """What is known of a group's updates. `tries`: in vain, one after the other."""
+    """What is known of a group's updates. `tries`: to make one, since one was last repeated."""
 
     def __init__(self) -> None:
         self.update: Update | None = None
@@ -58,11 +58,13 @@ def repeat_update(optimizer: Any, params: list[Any], group: dict[str, Any]) -> N
     """`optimizer._update(params, group)`, perhaps as it was made before."""
     if not _is_special(optimizer) and len(params) == len(group["params"]):
         known = _KNOWN.setdefault(optimizer, {}).setdefault(id(group), Known())
-        if known.update is None or not known.update.fits(optimizer, params, group):
+        if known.update is not None and known.update.fits(optimizer, params, group):
+            known.tries = 0
+        else:
             known.update = None
             if known.tries < MOST_TRIES:
+                known.tries += 1
                 known.update = _made(optimizer, params, group)
-                known.tries = 0 if known.update else known.tries + 1
         if known.update is not None:
             known.update.run()
             return
@@ -127,13 +129,16 @@ class Update:
 
     def _tensors_fit(self, params: list[Any]) -> bool:
         grads = list(map(_grad, params))
-        if any(map(_is, grads, repeat(None))) or len(set(map(id, grads))) != len(grads):
+        if any(map(_is, grads, repeat(None))):
             return False
         count = len(params)
         self.tensors[count : 2 * count] = grads
+        storages = list(map(_storage, self.tensors))
         try:
-            return list(map(_parts, self.tensors)) == self.parts and all(
-                map(_is, map(_counter, self.tensors), map(_storage, self.tensors))
+            return (
+                len(set(storages)) == len(storages)
+                and list(map(_parts, self.tensors)) == self.parts
+                and all(map(_is, map(_counter, self.tensors), storages))
             )
         except ValueError:  # memory of others, compared by elements
             return False
@@ -141,8 +146,7 @@ class Update:
     def run(self) -> None:
         """Make the update; `fits` was asked just before."""
         storages = list(map(_storage, self.tensors))
-        count = len(self.params)
-        self.tensors[count : 2 * count] = [None] * count  # gradients are not kept alive
+        self.forget_grads()
         if self.direct is not None and self.direct.run(storages):
             return
         nodes = list(map(_node, storages))
@@ -157,6 +161,11 @@ class Update:
         if values[-1].serial >= PENDING.due:
             limit_pending(values[-1])
 
+    def forget_grads(self) -> None:
+        """Keep no gradient alive."""
+        count = len(self.params)
+        self.tensors[count : 2 * count] = [None] * count
+
     def _prepare(self, nodes: list[Node], values: list[Node]) -> None:
         """The next update may run without being recorded."""
         changes = [(i, values[place], versions) for i, place, versions in self.changes]
@@ -164,16 +173,17 @@ class Update:
         if in_memory and len(set(nodes)) == len(nodes):
             self.is_recorded = any(node.leaf for _, node, _ in changes)
             if not self.is_recorded:
-                self.direct = Direct(nodes, changes)
+                direct = Direct(nodes, changes)
+                self.is_recorded = direct.may_fail
+                self.direct = None if direct.may_fail else direct
 
 
 def _made(optimizer: Any, params: list[Any], group: dict[str, Any]) -> Update | None:
     """Run `_update` on placeholders; None if it did more than changing values."""
+    if not all(_is_number(value) for name, value in group.items() if name != "params"):
+        return None  # a tensor: it may be changed where it is
     update = Update(optimizer, params, group)
-    tensors = update.tensors
-    if len(tensors) != len({t._storage for t in tensors}) or not all(map(_is_plain, tensors)):
-        return None
-    if not update.fits(optimizer, params, group):
+    if not all(map(_is_plain, update.tensors)) or not update.fits(optimizer, params, group):
         return None
     shadow = _Shadow(optimizer, update)
     options = {**group, "params": shadow.params}
@@ -231,6 +241,10 @@ class _Shadow:
             and all(map(_is, map(_grad, self.params), self.tensors[count : 2 * count]))
             and all(type(v) in NUMBERS or isinstance(v, Tensor) for v in update.held)
         )
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in NUMBERS or (type(value) is tuple and all(map(_is_number, value)))
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -9,7 +9,7 @@ Out: `native()`, the compiled functions as ctypes callables (each call gives up 
                                   -> next region
   pause_many(n)                   n turns of the idle loop (to measure how long one is)
 
-The code itself, and how it works, is in pool_text.py.
+The code itself, and how it works, is in pool_text.py and pool_caller.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from types import SimpleNamespace
 
 import llvmlite.binding as llvm
 
-from rushlight.backends.llvm.pool_text import TEMPLATE
+from rushlight.backends.llvm.pool_caller import CALLER
+from rushlight.backends.llvm.pool_text import WORKERS
 
 # Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
 COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
@@ -84,7 +85,7 @@ def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
     family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
     known = family == "x86" or arch in ("aarch64", "arm64")
     declare, pause = _PAUSE[family] if known else ("", "")
-    text = TEMPLATE.replace("<pause_declare>", declare).replace("<pause>", pause)
+    text = (WORKERS + CALLER).replace("<pause_declare>", declare).replace("<pause>", pause)
     text = text.replace("<BIAS>", str(BIAS)).replace("<call>", KERNEL_CALL)
     text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
     for name, offset in OFFSETS.items():
