@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import weakref
+from random import Random
 
 import pytest
 
@@ -13,6 +15,7 @@ from rushlight.autograd import tape
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine import recipe_flush
 from rushlight.engine.failures import RunFailed
+from rushlight.ir.interpret import interpret
 
 
 @pytest.fixture
@@ -140,21 +143,21 @@ def test_another_graph_of_equal_calls_is_another_pass():
 
 
 def test_passes_that_differ_in_saved_values_only():
-    w, x, y = torch.ones((), requires_grad=True), torch.tensor(3.0), torch.tensor(5.0)
+    w, x, y = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0), torch.tensor(5.0)
     for _ in range(2):
-        for factor, want in ((x, 9), (y, 15)):
+        for factor, want in ((x, 9), (y, 15), (x, 9)):
             w.grad = None
             ((w * x) * factor).backward()
             assert w.grad.item() == want
 
 
 def test_passes_that_differ_in_edges_only():
-    a, b = torch.ones((), requires_grad=True), torch.ones((), requires_grad=True)
+    a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     for _ in range(2):
         for last, want in ((a, (2, 1)), (b, (1, 2))):
             a.grad = b.grad = None
-            ((a + b) + last).backward()
-            assert (a.grad.item(), b.grad.item()) == want
+            ((a + b) + last).sum().backward()
+            assert (a.grad[0].item(), b.grad[1].item()) == want
 
 
 def test_gradients_that_exist_are_added_to(counts):
@@ -458,3 +461,54 @@ def test_the_tables_stay_small(monkeypatch):
         (w * w).sum().backward()
         assert w.grad.tolist() == [2] * size
     assert len(tape._GRAPHS) <= 4 and len(recipe_flush._KNOWN) <= 4
+
+
+def _random_loss(random, leaves):
+    """A graph of sums, products and the like; old values are met again."""
+    values = [*leaves, leaves[0].detach(), leaves[1].detach()]
+    for _ in range(random.randint(2, 5)):
+        a, b = random.choice(values), random.choice(values[-4:])
+        values.append([a + b, a * b, a.sin(), a * random.random()][random.randrange(4)])
+    return (values[-1] + values[-2] + leaves[2]).sum()
+
+
+def test_random_graphs_have_the_ordinary_gradients(monkeypatch):
+    """The nodes of repeated passes, evaluated, against those of the ordinary pass."""
+    repeated = 0
+    leaves = [torch.tensor([0.5 + i, 1.5 - i]).requires_grad_() for i in range(3)]
+
+    def evaluated(plain, seed):
+        random = Random(seed)
+        with monkeypatch.context() as patch:
+            patch.setattr(TENSORS, "compute", lambda *_: None)
+            patch.setattr(TENSORS, "finish", lambda: None)
+            if plain:
+                patch.setattr(tape, "run", lambda *_: False)
+            _random_loss(random, leaves).backward()
+        nodes = [leaf.grad._value() for leaf in leaves if leaf.grad is not None]
+        for leaf in leaves:
+            leaf.grad = None
+        arrays = interpret(nodes, lambda leaf: leaf.buffer.view(leaf.dtype, leaf.shape))
+        return [array.tolist() for array in arrays]
+
+    for seed in range(600):
+        known = len(tape._GRAPHS)
+        assert evaluated(False, seed) == evaluated(True, seed), seed
+        repeated += len(tape._GRAPHS) == known
+    assert repeated > 100
+
+
+def test_sums_are_in_the_order_in_which_calls_were_made(monkeypatch):
+    a = torch.linspace(-3, 3, 64).requires_grad_()
+    calls = {"sin": torch.sin, "exp": torch.exp, "cube": lambda t: t * t * t, "tanh": torch.tanh}
+
+    def grads(order):
+        a.grad = None
+        values = {name: calls[name](a) for name in order}
+        (values["sin"] + values["exp"] + values["cube"] + values["tanh"]).sum().backward()
+        return a.grad.tolist()
+
+    found = {order: grads(order) for order in itertools.permutations(calls)}
+    monkeypatch.setattr(tape, "run", lambda *_: False)
+    assert found == {order: grads(order) for order in found}
+    assert len({tuple(grad) for grad in found.values()}) > 1
