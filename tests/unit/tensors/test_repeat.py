@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.engine import realize
+from rushlight.engine.programs import ProgramCache
+from rushlight.engine.realize import LOCK
 from rushlight.tensors import direct, repeat
 from rushlight.tensors.direct import Direct
 
@@ -248,7 +251,7 @@ def test_a_gradient_of_another_kind(counts, monkeypatch):
 
 
 def test_a_rate_or_an_option_that_is_a_tensor_is_never_repeated(counts):
-    rate = torch.tensor(0.5)
+    rate = torch.full((), 0.5)
     params = [torch.nn.Parameter(torch.ones(2))]
     optimizer = torch.optim.SGD(params, lr=rate)
     for want in (0.5, 0.0, -1.0):
@@ -273,14 +276,30 @@ def test_options_that_change_at_every_step_end_the_tries(counts, monkeypatch):
     assert repeated == run()
 
 
+def test_a_change_now_and_then_does_not_end_the_tries(counts):
+    params, optimizer = make("SGD", {"momentum": 0.5})
+    for turn in range(2 * repeat.MOST_TRIES):
+        optimizer.param_groups[0]["momentum"] = 0.5 + turn / 100
+        steps(params, optimizer, 4)
+    assert counts.shadows == 2 * repeat.MOST_TRIES + 1
+    assert counts.direct >= 4 * repeat.MOST_TRIES
+
+
+def test_programs_of_another_cache_are_not_used(counts, monkeypatch):
+    params, optimizer = make("SGD")
+    steps(params, optimizer, 3)
+    before = counts.direct
+    monkeypatch.setattr(realize, "PROGRAMS", ProgramCache())
+    steps(params, optimizer, 2)
+    assert counts.direct == before and counts.nodes >= 3
+
+
 def test_special_states_are_ordinary(counts):
     params, optimizer = make("SGD")
     steps(params, optimizer, 3)
     before = counts.direct
     with torch.autograd.set_detect_anomaly(True):
         steps(params, optimizer)
-    with torch.inference_mode():
-        pass
     with torch.autocast("cpu", torch.bfloat16):
         steps(params, optimizer)
     with torch.explain():
@@ -315,7 +334,8 @@ def test_a_captured_step_is_captured():
 
         steps(params, optimizer, 2)
         step = wrap(step)
-        for _ in range(3):
+        for rate in (0.05, 0.05, 0.2, 0.01):
+            optimizer.param_groups[0]["lr"] = rate
             step()
         steps(params, optimizer, 2)
         return state_of(params, optimizer)
@@ -329,13 +349,17 @@ def test_who_sees_an_old_value_keeps_it(counts):
     steps(params, optimizer, 3)
     param, state = params[0], optimizer.state[params[0]]["momentum_buffer"]
     value, before = param.tolist(), state.tolist()
-    pending = param.detach() * 2
-    clone, array = param.detach().clone(), np.array(param.detach())
+    for each in params:
+        each.grad = torch.randn(3, 4)
+        assert each.grad.tolist()
+    array = np.array(param.detach())
+    pending, clone = param.detach() * 2, param.detach().clone()
     momentum = state.clone()
     loss = (param * param).sum()
     seen, row = param.detach(), param[1]
-    steps(params, optimizer)
-    assert counts.direct >= 1
+    before_step = counts.direct
+    optimizer.step()
+    assert counts.direct == before_step + 1
     assert pending.tolist() == [[2 * v for v in r] for r in value]
     assert clone.tolist() == array.tolist() == value and momentum.tolist() == before
     assert param.tolist() != value
@@ -427,6 +451,22 @@ def test_hooks_of_steps_and_closures_run(counts):
     loss = optimizer.step(lambda: seen.append("closure") or 7)
     assert seen == ["pre", "post"] * 3 + ["pre", "closure", "post"] and loss == 7
     assert counts.direct >= 2
+
+
+def test_an_update_is_alone(counts, monkeypatch):
+    params, optimizer = make("SGD")
+    steps(params, optimizer, 3)
+    run, free = direct.run_at, []
+
+    def meanwhile(*args):
+        thread = threading.Thread(target=lambda: free.append(LOCK.acquire(blocking=False)))
+        thread.start()
+        thread.join()
+        return run(*args)
+
+    monkeypatch.setattr(direct, "run_at", meanwhile)
+    steps(params, optimizer, 1)
+    assert free == [False]
 
 
 def test_two_threads_step_their_optimizers(counts):
