@@ -42,6 +42,7 @@ def record_of(plan: Plan, key_of: Callable[[Executable], str]) -> dict[str, Any]
         "buffers": [[spec.dtype.name, text(spec.size), spec.kind] for spec in plan.buffers],
         "kernels": kernels,
         "regions": [[_call(call, numbers) for call in region] for region in plan.regions],
+        "order": list(plan.meta["order"]),
         "reuse": list(plan.meta["reuse"].items()),
         "lifetimes": [[buffer, *life] for buffer, life in plan.meta["lifetimes"].items()],
         "checked_at": list(plan.meta["checked_at"]),
@@ -170,6 +171,7 @@ def plan_of(
         tuple(record["variables"]),
         tuple(sites),
     )
+    plan.meta["order"] = tuple(record["order"])
     plan.meta["reuse"] = dict(map(tuple, record["reuse"]))
     plan.meta["lifetimes"] = {buffer: (a, b) for buffer, a, b in record["lifetimes"]}
     plan.meta["checked_at"] = tuple(record["checked_at"])

@@ -14,11 +14,13 @@ from operator import attrgetter
 
 import numpy as np
 
+from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import HostError
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
+from rushlight.engine.devices import stages
 from rushlight.engine.failures import (
     RunFailed,
     any_failed,
@@ -108,7 +110,17 @@ def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> N
 
 
 def _compute(roots: list[Node], kept: set[Node] | None) -> None:
-    """Run the program of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    """Run the programs of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    if not DEVICES.used:
+        _compute_one(roots, kept)
+        return
+    parts = stages(roots)
+    for part in parts:
+        # What one program may overwrite another may still need.
+        _compute_one(part, kept if len(parts) == 1 else None)
+
+
+def _compute_one(roots: list[Node], kept: set[Node] | None) -> None:
     recording = record(roots)
     donated = frozenset() if kept is None else find_donated(recording, kept)
     program, values = PROGRAMS.find(recording, donated, site_text)
@@ -218,6 +230,9 @@ def run_program(
         for position, buffer in zip(layout.new_at, new, strict=True):
             results.insert(position, buffer)
     launch(program, values, layout, inputs, results, numbers)
+    if program.device != "cpu":
+        for buffer in results:
+            buffer.device = program.device
     return results
 
 

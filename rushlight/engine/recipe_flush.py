@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.config import config
+from rushlight.base.devices import DEVICES
 from rushlight.engine import origin, realize, watch
 from rushlight.engine.capture import open_session
 from rushlight.engine.failures import RunFailed, any_failed
@@ -57,7 +58,7 @@ _KNOWN: dict[tuple, Known] = {}
 
 def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     """The recipe's outputs over these values."""
-    if open_session() is not None or origin.STATE.on or not recipe.makes_all:
+    if open_session() is not None or origin.STATE.on or DEVICES.used or not recipe.makes_all:
         return None
     with LOCK:
         if any_failed():

@@ -29,6 +29,8 @@ class Parameter(torch.Tensor):
 
     def __repr__(self) -> str:
         """Show the tensor under a line that names the class."""
+        if type(self) is not Parameter:
+            return f"Parameter containing:\nParameter({super().__repr__()})"
         plain = self.detach().requires_grad_(self.requires_grad)
         return f"Parameter containing:\n{plain!r}"
 

@@ -15,14 +15,14 @@ from typing import Any
 from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import Form, RecordFn, Saved, form_of, weak
-from rushlight.base.dtypes import (
-    DType,
-)
+from rushlight.base.devices import DEVICES
+from rushlight.base.dtypes import DType
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import may_fail, note
 from rushlight.engine.realize import PENDING, flush
+from rushlight.ir.device import device_of
 from rushlight.ir.node import Meta, Node, meta_of, node_of
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
@@ -151,6 +151,8 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         attrs: tuple = plan.all_there
     else:
         operands, owners, values, attrs = _split(plan, args)
+    if DEVICES.used:
+        check_devices(operands)
     if plan.apart:
         src = _nodes_apart(record, plan, operands, owners)
     else:
@@ -193,6 +195,22 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     elif node.serial >= PENDING.due:
         limit_pending(node)
     return out
+
+
+def check_devices(operands: Sequence[Any]) -> None:
+    """PyTorch's rule: all on one device, but numbers of the CPU go with any."""
+    found: dict[str, None] = {}
+    for arg in operands:
+        if isinstance(arg, Tensor):
+            place = device_of(arg._value())
+            if place is not None and (arg._shape or place != "cpu"):
+                found[place] = None
+    if len(found) > 1:
+        first, second = list(found)[:2]
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{first} and {second}!"
+        )
 
 
 def _cast(tensor: Tensor, dtype: DType) -> Tensor:

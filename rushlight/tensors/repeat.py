@@ -20,6 +20,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rushlight.autograd.mode import STATE
+from rushlight.base.devices import DEVICES
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import WAITING
@@ -74,7 +75,8 @@ def repeat_update(optimizer: Any, params: list[Any], group: dict[str, Any]) -> N
 def _is_special(optimizer: Any) -> bool:
     return (
         open_session() is not None or STATE.grad or STATE.inference or STATE.anomaly
-        or RISK.waits or ORIGIN.on or AUTOCAST.dtype is not None or optimizer.reads_values
+        or RISK.waits or ORIGIN.on or AUTOCAST.dtype is not None or DEVICES.used
+        or optimizer.reads_values
     )  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.base.devices import CPU, META, device
+from rushlight.base.devices import CPU, DEVICES, META, device, find_device
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
+from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
@@ -174,7 +175,11 @@ class Tensor(GradSide):
 
     @property
     def device(self) -> device:
-        return META if self._storage.node.buffer is NO_VALUE else CPU
+        if self._storage.node.buffer is NO_VALUE:
+            return META
+        if not DEVICES.used:
+            return CPU
+        return find_device(device_of(self._value()) or CPU)
 
     @property
     def is_meta(self) -> bool:
