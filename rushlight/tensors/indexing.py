@@ -376,10 +376,18 @@ def check_index(
     `{bad}` in a message is the wrong index, `{at}` its place; `ignored` is a value that means
     "none".
     """
-    node = index._value()
-    if node.leaf != "buffer" or index.numel() > CHECK_LIMIT or open_session() is not None:
+    if open_session() is not None or index.numel() > CHECK_LIMIT:
         return
-    values = value_of(node)
+    storage = index._storage
+    values = storage.foreign
+    if values is None or index._view is not None:
+        node = index._value()
+        if node.leaf != "buffer":
+            return
+        values = value_of(node)
+    # Negative numbers are large ones without a sign.
+    if values.dtype == np.int64 and values.size and int(values.view(np.uint64).max()) < size:
+        return
     wrong = (values < 0) | (values >= size)
     if ignored is not None:
         wrong &= values != ignored

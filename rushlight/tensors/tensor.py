@@ -125,7 +125,7 @@ class Tensor(GradSide):
             whole = self._storage.foreign_view(shape, row_major(shape), 0)
             return read_through(whole, view.steps)
         if view is None:
-            return data_node(self._storage.foreign, self._dtype)  # type: ignore[arg-type]
+            return self._storage.snapshot()
         return self._storage.foreign_view(self._shape, self.stride(), view.offset)
 
     def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:
