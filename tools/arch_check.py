@@ -68,7 +68,7 @@ ARROWS: dict[str, set[str]] = {
     # Modules of PyTorch's that are one small part each, written on the public API.
     "jit": _PUBLIC,
     "types": _PUBLIC,
-    "overrides": _PUBLIC,
+    "overrides": {"tensors"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "func": {"utils"} | _PUBLIC,

@@ -1,9 +1,9 @@
 """`rushlight names`: PyTorch's names, which of them are there, and what tests them.
 
-    rushlight names                    the table: name, state, tests
-    rushlight names --summary          the figures: by module, and for the names that programs use
-    rushlight names --used --missing   of the names that programs use, those that are not there
-    rushlight names conv               names that hold "conv"
+rushlight names                    the table: name, state, tests
+rushlight names --summary          the figures: by module, and for the names that programs use
+rushlight names --used --missing   of the names that programs use, those that are not there
+rushlight names conv               names that hold "conv"
 """
 
 import argparse

@@ -21,6 +21,8 @@ class Parameter(torch.Tensor):
         True
     """
 
+    __torch_function__ = staticmethod(torch.Tensor._disabled_torch_function)  # type: ignore
+
     def __new__(cls, data: torch.Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Share the memory of `data` in a new leaf tensor."""
         if data is None:
