@@ -20,6 +20,7 @@ from rushlight.compiler.tile.ir import (
     Loop,
     Map,
     Reduce,
+    ReduceItem,
     Scan,
     ScatterGrid,
     Sort,
@@ -132,9 +133,8 @@ class Substitution:
             return self.axis_list(part) if all_axes else tuple(map(self._part, part))
         if not isinstance(part, PARTS):
             return part
-        names = part.__dataclass_fields__
-        changed = {name: self._part(getattr(part, name)) for name in names}
-        if "dest" in names and "at" in names:
+        changed = {name: self._part(getattr(part, name)) for name in part.__dataclass_fields__}
+        if isinstance(part, (Store, ReduceItem, Scan, Sort)):
             changed["dest"], changed["at"] = self.place(part.dest, part.at)
         return replace(part, **changed)
 
