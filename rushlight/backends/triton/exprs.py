@@ -7,7 +7,7 @@ only where the mask is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rushlight.backends.cfamily.exprs import ExprPrinter, bare
 from rushlight.backends.cfamily.helpers import Helper
