@@ -8,11 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 
 from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
-from rushlight.compiler.target import Backend
+from rushlight.compiler.target import Backend, Missing
 
 __all__ = [
-    "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps", "openmp",
-    "opt_einsum",
+    "DEVICE_BACKENDS", "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps",
+    "openmp", "opt_einsum",
 ]  # fmt: skip
 
 # Name -> module that holds BACKEND. In the order they are preferred.
@@ -22,14 +22,23 @@ _MODULES = {
     "opencl": "rushlight.backends.opencl",
     "metal": "rushlight.backends.metal",
     "wgsl": "rushlight.backends.wgsl",
+    "triton": "rushlight.backends.triton",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }
 
 
+# Device type -> backend. The device "cpu" has the one that the settings name.
+DEVICE_BACKENDS = {"opencl": "opencl", "mps": "metal", "vulkan": "wgsl"}
+
+
 def backend_names() -> tuple[str, ...]:
     """Every backend that this installation knows, usable here or not."""
     return tuple(_MODULES)
+
+
+def _has_metal() -> bool:
+    return not isinstance(find_backend("metal").find(), Missing)
 
 
 def find_backend(name: str) -> Backend:
@@ -38,3 +47,6 @@ def find_backend(name: str) -> Backend:
         raise ValueError(f"backend: got {name!r}, there are {', '.join(map(repr, _MODULES))}")
     backend: Backend = import_module(_MODULES[name]).BACKEND
     return backend
+
+
+mps.is_available = mps.is_built = _has_metal

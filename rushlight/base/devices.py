@@ -1,5 +1,7 @@
-"""Device objects. "cpu" holds tensors, "meta" holds shapes; any other known name is an error that
-says so when a tensor is asked for, as in a PyTorch built for the CPU."""
+"""Device objects. "cpu" holds tensors, "meta" holds shapes; another known device is there when a
+code generator finds one (engine/devices.py). Asking for a tensor on one that is not there is an
+error that says why, as in a PyTorch built without it.
+"""
 
 from __future__ import annotations
 
@@ -107,21 +109,41 @@ def set_default_device(wanted: Any) -> None:
 
 
 def find_device(wanted: Any) -> device:
-    """The device for tensors: CPU, META, or the current one for None; else the error."""
+    """The device for tensors: CPU, META, one that is there, or the current one for None; else the
+    error. One object for each."""
     if wanted is None:
         return CURRENT.stack[-1]
-    if device(wanted).type == "meta":
-        return META
-    return require_cpu(wanted)
+    if wanted is CPU:
+        return CPU
+    found = device(wanted)
+    if found.type in _HERE and not found.index:
+        return _HERE[found.type]
+    why = DEVICES.why_missing(found.type)
+    if not why and not found.index:
+        DEVICES.used = True
+        return _HERE.setdefault(found.type, device(found.type))
+    if found.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    why = why or "there is one device of this type"
+    raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
+
+
+class _Devices:
+    """used: has a device beside the CPU been asked for? Until then nobody looks where a tensor is.
+    why_missing: (type) -> why there is no such device, "" if there is one; the engine puts it
+    here."""
+
+    used = False
+    why_missing: Callable[[str], str] = staticmethod(lambda kind: "no code generator is for it")
+
+
+DEVICES = _Devices
+_HERE = {"cpu": CPU, "meta": META}
 
 
 def require_cpu(wanted: Any) -> device:
-    """The CPU device for None, "cpu", "cpu:0"; otherwise the error of a CPU build."""
-    if wanted is None or wanted is CPU:
-        return CPU
-    found = device(wanted)
-    if found.type == "cpu":
-        return CPU
-    if found.type == "cuda":
-        raise AssertionError("Torch not compiled with CUDA enabled")
-    raise RuntimeError(f"device '{found}' is not available: Rushlight runs on 'cpu' here")
+    """The CPU device for None, "cpu", "cpu:0"; otherwise an error."""
+    found = CPU if wanted is None else find_device(wanted)
+    if found is not CPU:
+        raise RuntimeError(f"this is for the device 'cpu' only, got '{found}'")
+    return CPU

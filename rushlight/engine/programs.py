@@ -23,6 +23,7 @@ from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
+from rushlight.engine.devices import backend_for, device_for
 from rushlight.engine.kernels import build_kernels, refuse_early
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording, attr_kinds, offset_positions
@@ -45,6 +46,7 @@ class Program:
     plan: Plan
     loaded: LoadedPlan
     backend: str
+    device: str = "cpu"
     layouts: dict[bytes, Layout] = field(default_factory=dict)
     # Made when somebody wants to know how long each kernel takes.
     timer: CallTimer | None = None
@@ -58,6 +60,14 @@ class Program:
                 self.layouts.clear()
             found = self.layouts[key] = _layout(self.plan, self.template.names, values)
         return found
+
+    @property
+    def may_fail(self) -> bool:
+        """May a run end early: is an index checked, or the host asked?"""
+        calls = (call for region in self.plan.regions for call in region)
+        return bool(self.plan.meta["checked_at"]) or any(
+            isinstance(call, HostCall) for call in calls
+        )
 
 
 @dataclass(frozen=True)
@@ -122,8 +132,9 @@ class ProgramCache:
         self, recording: Recording, donated: frozenset[int], site_text: Callable[[Node], str]
     ) -> tuple[Program, np.ndarray]:
         """The program and the values of its variables."""
-        backend_name = config.backend
-        key = (recording.key, donated, backend_name, watch.program_family())
+        device = device_for(recording.roots)
+        backend_name = backend_for(device)
+        key = (recording.key, donated, backend_name, device, watch.program_family())
         with self._lock:
             family = self._family(key)
             known = family.known.get(recording.ints)
@@ -144,6 +155,7 @@ class ProgramCache:
             )
             try:
                 program = self.make(recording, template, donated, backend_name, site_text)
+                program.device = device
             except BaseException:
                 family.samples.pop()
                 raise

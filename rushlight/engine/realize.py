@@ -14,11 +14,13 @@ from operator import attrgetter
 
 import numpy as np
 
+from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import HostError
 from rushlight.engine import watch
 from rushlight.engine.capture import open_session
+from rushlight.engine.devices import stages
 from rushlight.engine.failures import (
     RunFailed,
     any_failed,
@@ -30,7 +32,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import Ref, live_refs
+from rushlight.engine.live import WAITING, Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -67,15 +69,22 @@ def flush(extra: Sequence[Node] = ()) -> None:
             return
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
+    if not extra and not WAITING.some:
+        return
     with LOCK:
         raise_failed(extra)
+        WAITING.some = False
         roots, kept = wanted(extra)
         if roots:
             try:
                 _compute(roots, kept)
             except RunFailed as failed:
+                WAITING.some = True
                 _go_on(failed, roots, extra)
-            except Exception:
+            except BaseException as error:
+                WAITING.some = True
+                if not isinstance(error, Exception):
+                    raise
                 # What was looked at may not be what fails: out of memory, say, or our own fault.
                 if not extra or len(roots) == len(extra):
                     raise
@@ -101,7 +110,17 @@ def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> N
 
 
 def _compute(roots: list[Node], kept: set[Node] | None) -> None:
-    """Run the program of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    """Run the programs of these pending nodes; they become leaves. `kept` None: keep all inputs."""
+    if not DEVICES.used:
+        _compute_one(roots, kept)
+        return
+    parts = stages(roots)
+    for part in parts:
+        # What one program may overwrite another may still need.
+        _compute_one(part, kept if len(parts) == 1 else None)
+
+
+def _compute_one(roots: list[Node], kept: set[Node] | None) -> None:
     recording = record(roots)
     donated = frozenset() if kept is None else find_donated(recording, kept)
     program, values = PROGRAMS.find(recording, donated, site_text)
@@ -211,6 +230,9 @@ def run_program(
         for position, buffer in zip(layout.new_at, new, strict=True):
             results.insert(position, buffer)
     launch(program, values, layout, inputs, results, numbers)
+    if program.device != "cpu":
+        for buffer in results:
+            buffer.device = program.device
     return results
 
 
@@ -231,6 +253,11 @@ def launch(
         addresses[number] = addresses[source]
     pointers = np.array(addresses, np.int64)
     run_at(program, pointers, values, inputs, numbers)
+
+
+def programs() -> ProgramCache:
+    """The programs that flushes find."""
+    return PROGRAMS
 
 
 def run_at(

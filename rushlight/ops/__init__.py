@@ -15,6 +15,7 @@ from rushlight.ops import (  # noqa: F401
     complex,
     conv,
     conv_transpose,
+    device,
     diagonals,
     distance,
     divisors,

@@ -26,9 +26,10 @@ from rushlight.runtime.allocator import Block
 
 
 class Buffer:
-    """Memory. `foreign`: visible outside, so it is never donated or reused in place."""
+    """Memory. `foreign`: visible outside, so it is never donated or reused in place. `device`: the
+    type of the device whose programs wrote it and read it."""
 
-    __slots__ = ("__weakref__", "address", "foreign", "nbytes", "owner", "readonly")
+    __slots__ = ("__weakref__", "device", "address", "foreign", "nbytes", "owner", "readonly")
 
     def __init__(
         self, address: int, nbytes: int, owner: Any, foreign: bool, readonly: bool = False
@@ -38,6 +39,7 @@ class Buffer:
         self.owner = owner
         self.foreign = foreign
         self.readonly = readonly
+        self.device = "cpu"
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

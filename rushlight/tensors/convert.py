@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import META, find_device, require_cpu
+from rushlight.base.devices import META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
     DType,
@@ -30,6 +30,8 @@ from rushlight.base.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
+from rushlight.engine.realize import flush
+from rushlight.ir.device import device_of
 from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
@@ -81,10 +83,21 @@ def to(
     return cast(self, dtype)
 
 
+def to_place(tensor: Tensor, place: Device) -> Tensor:
+    """The tensor on another device, with its history."""
+    node = tensor._value()
+    if device_of(node) is not None:
+        flush((node,))  # it is computed where it is
+    source = tensor.device.type
+    return apply(ops.to_device, (tensor, source, place.type), label="ToCopyBackward0")
+
+
 def move(tensor: Tensor, place: Device, dtype: DType) -> Tensor:
-    """From "cpu" to "meta", which keeps the shape alone; the way back is an error."""
-    if place is not META:
+    """To another device; "meta" keeps the shape alone, and the way back is an error."""
+    if place is not META and tensor.is_meta:
         look(tensor)  # raises
+    if place is not META:
+        return cast(to_place(tensor, place), dtype)
     empty = new_tensor(no_value_node(tensor._shape, dtype))
     always = new_tensor(const_node(True, bool_))
     return apply(ops.where, (always, empty, cast(tensor, dtype)), label="ToCopyBackward0")
@@ -126,8 +139,7 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    require_cpu("cuda")
-    return self
+    return to(self, "cuda")
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
@@ -242,6 +254,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if shape == self._shape:
         return self
     count, have = math.prod(shape), self.numel()
+    self._storage.check_room(self.storage_offset() + count)
     flat = ops.reshape.node(self._value(), (have,))
     if count <= have:
         node = ops.slice_.node(flat, (0,), (count,), (1,))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import META, find_device
+from rushlight.base.devices import CPU, META, find_device
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, float64, int64
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
@@ -31,8 +31,11 @@ def made(
     if unknown:
         caller = sys._getframe(1).f_code.co_name
         raise TypeError(f"{caller}() got an unexpected keyword argument '{next(iter(unknown))}'")
-    if find_device(device) is META:
+    place = find_device(device)
+    if place is META:
         node = no_value_node(node.shape, node.dtype)
+    elif place is not CPU:
+        node = ops.to_device.node(node, "cpu", place.type)
     if layout is not None and layout is not strided:
         raise NotImplementedError(f"layout {layout} is not supported: only torch.strided")
     if pin_memory:

@@ -44,9 +44,12 @@ def tensor(
 
 def placed(made: Tensor, device: Any) -> Tensor:
     """The tensor on the device, or what stands for it on "meta"."""
-    if find_device(device) is META:
+    place = find_device(device)
+    if place is META:
         return new_tensor(no_value_node(made._shape, made._dtype))
-    return made
+    if place is CPU:
+        return made
+    return new_tensor(ops.to_device.node(made._value(), "cpu", place.type))
 
 
 def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:

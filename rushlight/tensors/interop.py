@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.tensors.storage import strided, value_of
 from rushlight.tensors.tensor import Tensor
@@ -28,6 +29,11 @@ def look(tensor: Tensor) -> np.ndarray:
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """An array over the tensor's memory: each side sees what the other writes."""
     if not force:
+        if DEVICES.used and self.device is not CPU:
+            raise TypeError(
+                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
+                "copy the tensor to host memory first."
+            )
         if self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "

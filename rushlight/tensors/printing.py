@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.base.devices import CPU
 from rushlight.base.dtypes import (
     DType,
     bool_,
@@ -171,7 +172,7 @@ def tensor_text(tensor: Any, indent: int) -> str:
 def tensor_repr(tensor: Any, *, tensor_contents: str | None = None) -> str:
     plain = type(tensor).__name__ in ("Tensor", "Parameter")
     prefix = "tensor(" if plain else f"{type(tensor).__name__}("
-    suffixes = ["device='meta'"] if tensor.is_meta else []
+    suffixes = [] if tensor.device is CPU else [f"device='{tensor.device}'"]
     if tensor.is_meta:
         tensor_contents = "..."
     if tensor.numel() == 0 or tensor.is_meta:

@@ -108,6 +108,8 @@ class Builder:
         self._check_kept()
         draws, tracked = self._numbers(recording)
         program, values = realize.PROGRAMS.find(recording, donated, site_text)
+        if program.device != "cpu":
+            raise Refused(f"it computes on the device '{program.device}'")
         with Uninterrupted(bool(donated)):
             try:
                 buffers = run_program(

@@ -17,7 +17,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
+from rushlight.engine.live import WAITING, Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -66,6 +66,12 @@ class Storage(Ref):
             read(node)  # raises
         else:
             self.node = node
+            WAITING.some = True
+
+    def check_room(self, count: int) -> None:
+        """Memory that others see keeps its size."""
+        if self.foreign is not None and count > self.foreign.size:
+            raise RuntimeError("Trying to resize storage that is not resizable")
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""

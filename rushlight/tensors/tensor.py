@@ -13,15 +13,16 @@ from typing import Any
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.base.devices import CPU, META, device
+from rushlight.base.devices import CPU, DEVICES, META, device, find_device
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
+from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
 from rushlight.tensors.size import Size, is_row_major, row_major
-from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
+from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage, data_node
 from rushlight.tensors.view import View, read_through
 
 
@@ -58,6 +59,22 @@ class Tensor(GradSide):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith("rushlight"):
+            LEGACY.subclassed()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:  # fmt: skip
+        return LEGACY.torch_function(cls, func, types, args, kwargs)
+
+    @staticmethod
+    def _disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The `__torch_function__` of classes that never take over a call."""
+        return func(*args, **(kwargs or {}))
 
     @staticmethod
     def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
@@ -107,8 +124,9 @@ class Tensor(GradSide):
             shape = self._storage.node.shape
             whole = self._storage.foreign_view(shape, row_major(shape), 0)
             return read_through(whole, view.steps)
-        offset = 0 if view is None else view.offset
-        return self._storage.foreign_view(self._shape, self.stride(), offset)
+        if view is None:
+            return data_node(self._storage.foreign, self._dtype)  # type: ignore[arg-type]
+        return self._storage.foreign_view(self._shape, self.stride(), view.offset)
 
     def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:
         """`record(tensor, ...)`: `self` is the record (see OpDef.__call__)."""
@@ -173,7 +191,11 @@ class Tensor(GradSide):
 
     @property
     def device(self) -> device:
-        return META if self._storage.node.buffer is NO_VALUE else CPU
+        if self._storage.node.buffer is NO_VALUE:
+            return META
+        if not DEVICES.used:
+            return CPU
+        return find_device(device_of(self._value()) or CPU)
 
     @property
     def is_meta(self) -> bool:
@@ -236,6 +258,9 @@ class _Late:
     build: Callable[[type, tuple], Tensor]
     apply: Callable[[OpDef, tuple, dict], Tensor]
     strided: Any = None
+    subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
+    torch_function: Callable[..., Any]
+    taken_over: Callable[..., Any]  # a function given an object that is no tensor
 
 
 LEGACY = _Late()

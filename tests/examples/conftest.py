@@ -44,10 +44,7 @@ def plain_example():
 @pytest.fixture(scope="session")
 def example():
     """The example on Rushlight."""
-    rushlight = importlib.import_module("rushlight")
-    if not hasattr(rushlight, "nn"):
-        pytest.skip("this build of rushlight has no nn yet")
-    return load_example(rushlight)
+    return load_example(importlib.import_module("rushlight"))
 
 
 @pytest.fixture(scope="session")

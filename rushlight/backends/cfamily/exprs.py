@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.backends.cfamily.double import OPS, soft_helper, soft_step
 from rushlight.backends.cfamily.helpers import (
     Helper,
-    carrier,
     cast_helper,
     extreme_helper,
     index_helper,
@@ -20,7 +20,7 @@ from rushlight.backends.cfamily.helpers import (
     join_helper,
 )
 from rushlight.backends.cfamily.language import COMPARES, Language
-from rushlight.base.dtypes import DType, float32, int64
+from rushlight.base.dtypes import DType, float32, float64, int64, uint64
 from rushlight.ir.scalar import E, children, index_values, topological
 from rushlight.ir.symint import Expr, OpAtom, Var, VarAtom, is_nonnegative
 
@@ -93,7 +93,7 @@ class ExprPrinter:
         assert isinstance(atom, OpAtom)
         a, b = self.index(atom.a, texts), self.index(atom.b, texts)
         if atom.op in ("floordiv", "mod") and is_nonnegative(atom.a):
-            return f"({a} {'/' if atom.op == 'floordiv' else '%'} {b})"
+            return f"({a} {self.language.divides if atom.op == 'floordiv' else '%'} {b})"
         find = index_helper if atom.op in ("floordiv", "mod") else join_helper
         return self._call(find(atom.op, self.language.index.name), bare(a), bare(b))
 
@@ -112,6 +112,9 @@ class ExprPrinter:
         args = [texts[a] for a in node.args]
         if node.op in _LEAVES:
             return self._leaf(node, args, texts)
+        helper = self._helper_of(node)
+        if helper is not None:
+            return self._call(helper, *map(bare, args))
         if node.op in ("cast", "raw_cast"):
             return self._cast(node, args[0], texts)
         if node.op == "bitcast":
@@ -120,19 +123,31 @@ class ExprPrinter:
             return self.language.select(*args)
         if node.op in _GUARDED:
             return self._guarded(node, args)
-        if node.op in ("fold_max", "fold_min"):
-            return self._call(extreme_helper(node.op, node.dtype), *map(bare, args))
-        if node.op in COMPARES and any(a.op == "index" for a in node.args):
-            places = [_as_index(a) for a in node.args]
-            if None not in places:
-                # In the type of indices, which may be narrower (and so faster) than int64.
-                both = [self.index(place, texts) for place in places]  # type: ignore[arg-type]
-                return self.language.operation(node.op, node.dtype, both, self.language.index)
+        if node.op in COMPARES:
+            return self._compared(node, args, texts)
         if node.op == "subgroup_down":
             return self.language.subgroup_down(bare(args[0]), node.meta)
         if node.op == "abs" and not node.dtype.is_floating_point:
             return self._whole_abs(node.dtype, args[0])
         return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)
+
+    def _helper_of(self, node: E) -> Helper | None:
+        """The helper that does a node's work."""
+        if node.op == "call":
+            return node.meta
+        if node.op in ("fold_max", "fold_min"):
+            return extreme_helper(node.op, node.dtype)
+        is_soft = self.language.soft_double and node.op in OPS
+        return soft_helper(node.op) if is_soft and node.args[0].dtype is float64 else None
+
+    def _compared(self, node: E, args: list[str], texts: dict[E, str]) -> str:
+        source = node.args[0].dtype
+        places = [_as_index(a) for a in node.args]
+        if any(a.op == "index" for a in node.args) and None not in places:
+            # In the type of indices, which may be narrower (and so faster) than int64.
+            args = [self.index(place, texts) for place in places]  # type: ignore[arg-type]
+            source = self.language.index
+        return self.language.operation(node.op, node.dtype, args, source)
 
     def _leaf(self, node: E, args: list[str], texts: dict[E, str]) -> str:
         """What reads something from outside."""
@@ -177,6 +192,8 @@ class ExprPrinter:
         if node.args[0].op == "index" and goal is self.language.index:
             return self.index(node.args[0].meta, texts)
         if node.op == "raw_cast":
+            if self.language.soft_double and source is float64:
+                text = self._soft_step(text, source, goal)
             return self.language.cast(text, goal)
         if is_narrow_float(source):
             if source is goal:
@@ -190,20 +207,33 @@ class ExprPrinter:
         helper = cast_helper(source, goal)
         if helper is not None:
             return self._call(helper, bare(text))
+        soft = self.language.soft_double and float64 in (source, goal)
         if goal.kind == "bool":
             zero = self.language.literal(0, source)
+            if soft:
+                return self._call(soft_helper("ne"), bare(text), bare(zero))
             return self.language.operation("ne", goal, [text, zero], source)
+        if soft:
+            return self._soft_step(text, source, goal)
         return self.language.cast(text, goal)
 
+    def _soft_step(self, text: str, source: DType, goal: DType) -> str:
+        """From or to a double that is carried as its bits."""
+        helper, wanted = soft_step(source, goal)
+        if wanted is uint64:
+            if source.kind != "uint":  # the sign is extended
+                text = self.language.cast(text, int64)
+            text = self.language.cast(text, uint64)
+        return self._call(helper, bare(text))
+
     def _bitcast(self, text: str, source: DType, goal: DType) -> str:
-        if carrier(source) is carrier(goal):
+        source, goal = self.language.carrier(source), self.language.carrier(goal)
+        if source is goal:
             return text
         if goal.kind == "bool":
             return self.language.operation("ne", goal, [text, "0"], source)
         if source.kind == "bool" or not (source.is_floating_point or goal.is_floating_point):
             return self.language.cast(text, goal)
-        if goal.itemsize == 2:  # the bits of a 16-bit float are what is carried
-            return self.language.cast(text, carrier(goal))
         return self.language.bitcast(text, source, goal)
 
     def _guarded(self, node: E, args: list[str]) -> str:
@@ -227,7 +257,8 @@ def _as_index(node: E) -> int | Expr | None:
     """The index that an expression is, if it is one."""
     if node.op == "index":
         return node.meta
-    return int(node.meta[0]) if node.op == "const" else None
+    is_whole = node.op == "const" and not node.dtype.is_floating_point
+    return int(node.meta[0]) if is_whole else None
 
 
 def bare(text: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.backends.cfamily.code import Array, Kernel
 from rushlight.backends.cfamily.helpers import SHORT, carrier
-from rushlight.base.dtypes import DType, float32, int64, uint32, uint64
+from rushlight.base.dtypes import DType, float32, float64, int64, uint32, uint64
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
@@ -32,6 +32,8 @@ class Language:
     functions  "op.dtype" -> name of a function, as in "fma.f32"
     index      the dtype of index arithmetic
     wraps      signed integers wrap around on overflow
+    divides    the operator for whole numbers
+    soft_double  there is no float64: its bits are carried as uint64, see double/
     """
 
     types: Mapping[str, str] = {}
@@ -39,6 +41,8 @@ class Language:
     functions: Mapping[str, str] = {}
     index: DType = int64
     wraps = False
+    soft_double = False
+    divides = "/"
     suffix: Mapping[str, str] = {"float32": "f", "int64": "L", "uint32": "u", "uint64": "UL"}
     infinity = "INFINITY"
     not_a_number = "NAN"
@@ -49,8 +53,12 @@ class Language:
 
     # types --------------------------------------------------------------------------------------
 
+    def carrier(self, dtype: DType) -> DType:
+        """The dtype whose values stand for those of another in text."""
+        return uint64 if self.soft_double and dtype is float64 else carrier(dtype)
+
     def value_type(self, dtype: DType) -> str:
-        return self.types[carrier(dtype).name]
+        return self.types[self.carrier(dtype).name]
 
     def memory_type(self, dtype: DType) -> str:
         return self.stored.get(dtype.name) or self.value_type(dtype)
@@ -60,9 +68,10 @@ class Language:
     def literal(self, value: object, dtype: DType) -> str:
         if dtype.kind == "bool":
             return "true" if value else "false"
-        if carrier(dtype) is not dtype:
-            whole = carrier(dtype)
-            return self.cast(str(int(np.asarray(value).astype(dtype.np).view(whole.np))), whole)
+        whole = self.carrier(dtype)
+        if whole is not dtype:
+            bits = int(np.asarray(value).astype(dtype.np).view(whole.np))
+            return self.cast(self._integer(bits, whole), whole)
         if dtype.is_floating_point:
             return self._float(float(value), dtype)  # type: ignore[arg-type]
         return self._integer(int(value), dtype)  # type: ignore[call-overload]

@@ -89,7 +89,7 @@ class KernelPrinter:
 
     def block(self, block: c.Block) -> None:
         for statement in block:
-            _PRINT[type(statement)](self, statement)
+            getattr(self, _PRINT[type(statement)])(statement)
 
     def body(self, head: str, block: c.Block) -> None:
         self.line(head + " {")
@@ -185,10 +185,8 @@ class KernelPrinter:
 
 
 _PRINT = {
-    c.Bind: KernelPrinter.bind, c.Let: KernelPrinter.let, c.Set: KernelPrinter.set,
-    c.Put: KernelPrinter.put, c.Puts: KernelPrinter.puts, c.For: KernelPrinter.loop,
-    c.While: KernelPrinter.repeat, c.If: KernelPrinter.branch, c.Barrier: KernelPrinter.barrier,
-    c.Note: KernelPrinter.note,
+    c.Bind: "bind", c.Let: "let", c.Set: "set", c.Put: "put", c.Puts: "puts", c.For: "loop",
+    c.While: "repeat", c.If: "branch", c.Barrier: "barrier", c.Note: "note",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from itertools import islice
 from operator import is_
 from typing import Any
 
@@ -25,12 +25,13 @@ import numpy as np
 from rushlight.backends.llvm.executor import Segment, Tables, run_segment
 from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
+from rushlight.compiler.host_calls import run_with_shapes
 from rushlight.compiler.numbers import ScalarSlots
 from rushlight.compiler.size_functions import compile_ints
 from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.ir.symint import Expr, Var, mul
 from rushlight.ir.symint_walk import substitute
-from rushlight.runtime.buffer import Buffer, allocate, from_address
+from rushlight.runtime.buffer import Buffer, allocate
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
 OP_PS = 150
@@ -119,10 +120,10 @@ class LlvmPlan:
             run = self._idle.pop()
         except IndexError:
             run = _Run(self)
-        try:
-            return run.go(self, addresses, np.asarray(ints, np.int64), numbers)
-        finally:
-            self._idle.append(run)
+        # A run that is left half-way is not used again: its tables say how far it came.
+        status = run.go(self, addresses, np.asarray(ints, np.int64), numbers)
+        self._idle.append(run)
+        return status
 
     def _add_region(self, region: tuple, layout: Layout, steps: list[list[_Step]]) -> None:
         """Launch p of every kernel call goes into native region p of this region."""
@@ -157,7 +158,7 @@ class LlvmPlan:
         self._regions_at = len(layout.template)
         done = 0
         for region in steps:
-            layout.put(done, len(region))
+            layout.put(done, len(region), 0)
             done += len(region)
         self._locals_at = layout.put(*[step.local_bytes for step in flat], 0)
 
@@ -268,18 +269,9 @@ def _run_host(
     addresses: np.ndarray,
     ints: np.ndarray,
 ) -> None:
-    sizes = list(sizes_of(*ints.tolist()))
-    arrays = []
-    numbers = (*call.inputs, *call.outputs)
-    for number, shape in zip(numbers, call.shapes, strict=True):
-        dims, sizes = tuple(sizes[: len(shape)]), sizes[len(shape) :]
-        dtype = plan.buffers[number].dtype
-        is_input = len(arrays) < len(call.inputs)
-        nbytes = prod(dims) * dtype.itemsize
-        view = from_address(int(addresses[number]), nbytes, plan, readonly=is_input)
-        arrays.append(view.view(dtype, dims))
-    split = len(call.inputs)
-    call.run(arrays[:split], arrays[split:])
+    sizes = iter(sizes_of(*ints.tolist()))
+    shapes = [tuple(islice(sizes, len(shape))) for shape in call.shapes]
+    run_with_shapes(call, plan, addresses, shapes)
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

@@ -16,8 +16,8 @@ from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
-# Apple GPUs have no doubles.
-DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS) if dtype.name != "float64")
+# Apple GPUs have no doubles; language.py says that they are made of integers.
+DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS))
 MOST_BUFFERS = 31 - 2  # two are taken by numbers and status
 THREADS = {"device": 256, "emulation": 64}
 COMPILERS = ("g++", "clang++")

@@ -36,6 +36,7 @@ static inline long check_index(long index, long size, long site, device long *st
 class Metal(Language):
     types = _TYPES
     functions = {f"{op}.f32": name for op, name in _FUNCTIONS.items()}
+    soft_double = True
     helper = "static inline"
     unroll = "#pragma unroll"
     prologue = PROLOGUE

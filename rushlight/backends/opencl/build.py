@@ -10,7 +10,7 @@ from rushlight.backends.cfamily.context import Machine
 from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.cfamily.run import GroupExecutable
 from rushlight.backends.cfamily.text import print_programs
-from rushlight.backends.opencl.driver_impl import find, require_driver
+from rushlight.backends.opencl.driver_impl import find, has_doubles, require_driver
 from rushlight.backends.opencl.language import OpenCL
 from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Caps, Missing
@@ -19,7 +19,7 @@ from rushlight.compiler.tile.ir import Program
 
 def build(programs: Sequence[Program], caps: Caps) -> list[GroupExecutable]:
     lowered = lower_programs(programs, Machine.of(caps))
-    source = print_programs(lowered, language(caps))
+    source = print_programs(lowered, language())
     driver = require_driver()
     program = compiled(driver.cl.Program(driver.context, source))
     (binary,) = program.get_info(driver.cl.program_info.BINARIES)
@@ -34,13 +34,13 @@ def compiled(program: Any) -> Any:
         raise BackendError(f"backend opencl: the driver's compiler failed: {error}") from error
 
 
-def language(caps: Caps) -> OpenCL:
-    return OpenCL("float64" in caps.dtypes)
+def language() -> OpenCL:
+    return OpenCL(has_doubles(require_driver().device))
 
 
 def lower_text(program: Program, caps: Caps) -> str:
     """The OpenCL C of a program."""
-    return print_programs(lower_programs([program], Machine.of(caps)), language(caps))
+    return print_programs(lower_programs([program], Machine.of(caps)), language())
 
 
 def attach(

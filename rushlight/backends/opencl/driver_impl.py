@@ -36,14 +36,13 @@ def find() -> Caps | Missing:
         return found
     cl, device = found.cl, found.device
     is_cpu = bool(device.type & cl.device_type.CPU)
-    doubles = has_doubles(device)
     threads = min(device.max_work_group_size, CPU_THREADS if is_cpu else GPU_THREADS)
     named = (device.platform.name, device.platform.version, device.name, device.driver_version)
     return Caps(
         "opencl",
         features="|".join((*named, found.options)),
         threads=device.max_compute_units,
-        dtypes=frozenset(d.name for d in DTYPES if doubles or d.name != "float64"),
+        dtypes=frozenset(d.name for d in DTYPES),
         exact=False,
         group_threads=threads,
         shared_bytes=min(device.local_mem_size, 32 << 10),
@@ -52,6 +51,7 @@ def find() -> Caps | Missing:
 
 
 def has_doubles(device: Any) -> bool:
+    """Where there are none they are made of integers (cfamily/double)."""
     return "cl_khr_fp64" in device.extensions
 
 

@@ -37,6 +37,7 @@ class OpenCL(Language):
     functions = {f"{op}.{t}": name for op, name in _FUNCTIONS.items() for t in ("f32", "f64")}
 
     def __init__(self, doubles: bool) -> None:
+        self.soft_double = not doubles
         self.prologue = (DOUBLE if doubles else "") + PROLOGUE
 
     def bitcast(self, text: str, source: DType, goal: DType) -> str:

@@ -11,7 +11,7 @@ from rushlight.compiler.target import Caps, Missing
 FIX = "pip install 'rushlight[wgpu]', and a Vulkan, Metal or DX12 driver (Debian without a GPU: "
 FIX += "apt-get install mesa-vulkan-drivers)"
 NEEDED = "shader-int64"
-DTYPES = frozenset(("float32", "int32", "uint32", "int64", "uint64"))
+DTYPES = frozenset(("float32", "float64", "int32", "uint32", "int64", "uint64"))
 OWN_BUFFERS = 2  # numbers and status
 
 

@@ -43,6 +43,7 @@ class WGSL(Language):
     }  # fmt: skip
     index = int32
     wraps = True
+    soft_double = True
     suffix = {"float32": "f", "int32": "i", "uint32": "u", "int64": "li", "uint64": "lu"}
     infinity = "bitcast<f32>(infinity_bits)"
     not_a_number = "bitcast<f32>(nan_bits)"

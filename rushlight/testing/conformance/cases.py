@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rushlight.base.dtypes import ALL_DTYPES, DType
+from rushlight.base.dtypes import ALL_DTYPES, DType, dtype_of_numpy
 from rushlight.ir.node import Node, buffer_node, make_node, topological
 from rushlight.ir.opdef import OpDef, all_ops
 from rushlight.runtime.buffer import allocate
@@ -79,8 +79,7 @@ def leaf(array: np.ndarray) -> Node:
     array = np.ascontiguousarray(array).reshape(np.shape(array))
     memory = allocate(array.nbytes)
     np.asarray(memory)[: array.nbytes] = array.reshape(-1).view(np.uint8)
-    dtype = next(d for d in ALL_DTYPES if d.np == array.dtype)
-    return buffer_node(memory, array.shape, dtype)
+    return buffer_node(memory, array.shape, dtype_of_numpy(array.dtype))
 
 
 def _moved(root: Node, held: dict[Node, Node]) -> Node:

@@ -21,7 +21,10 @@ from rushlight.ir.node import Node, topological
 from rushlight.testing.conformance.cases import Case
 
 # What an inexact backend may differ by, of the largest value of an array.
-TOLERANCE = {"float64": 1e-11, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+TOLERANCE = {
+    "float64": 1e-11, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2,
+    "complex128": 1e-11, "complex64": 1e-5, "complex32": 2e-3,
+}  # fmt: skip
 REFERENCE = "interp"
 ALWAYS_DEFINED = ("float32", "float64", "")
 

@@ -1,0 +1,60 @@
+"""Which backend computes for which device, and in which order when several take part.
+
+In: pending nodes. Out: names of backends; stages of a flush. Always true: a program computes for
+one device. All memory is the host's: a backend of a device with memory of its own moves what its
+programs read and write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rushlight.backends import DEVICE_BACKENDS, find_backend
+from rushlight.base.config import config
+from rushlight.base.devices import DEVICES
+from rushlight.compiler.target import Missing
+from rushlight.ir.device import device_of, moves
+from rushlight.ir.node import Node, topological
+
+
+def why_missing(kind: str) -> str:
+    """Why there is no device of this type; "" if there is one."""
+    name = DEVICE_BACKENDS.get(kind)
+    if name is None:
+        return "no code generator is for it"
+    found = find_backend(name).find()
+    if not isinstance(found, Missing):
+        return ""
+    return f"{found.reason} ({found.fix})" if found.fix else found.reason
+
+
+DEVICES.why_missing = staticmethod(why_missing)
+
+
+def device_for(roots: Sequence[Node]) -> str:
+    """The device for which a program of these roots computes."""
+    return (device_of(roots[0]) or "cpu") if DEVICES.used and roots else "cpu"
+
+
+def backend_for(device: str) -> str:
+    return DEVICE_BACKENDS.get(device, config.backend)
+
+
+def stages(roots: Sequence[Node]) -> list[list[Node]]:
+    """The roots, and what must be computed elsewhere before them, one list per program, in order.
+
+    A pending value that is moved to another device is a root of its own device first.
+    """
+    level: dict[Node, int] = {}
+    wanted: dict[tuple[int, str], dict[Node, None]] = {}
+    for node in topological(list(roots)):
+        level[node] = max((level[source] for source in node.src), default=0)
+        if moves(node):
+            (source,) = node.src
+            there = device_of(source)
+            if not source.leaf and there not in (None, device_of(node)):
+                wanted.setdefault((level[source], str(there)), {})[source] = None
+                level[node] += 1
+    for root in roots:
+        wanted.setdefault((level[root], device_of(root) or "cpu"), {})[root] = None
+    return [list(nodes) for _, nodes in sorted(wanted.items(), key=lambda item: item[0][0])]

@@ -1,0 +1,95 @@
+"""Tensors on other devices: where they are, what may meet, what moves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import rushlight as torch
+from rushlight.backends import find_backend
+from rushlight.compiler.target import Missing
+
+HERE = not isinstance(find_backend("opencl").find(), Missing)
+needs_opencl = pytest.mark.skipif(not HERE, reason="no OpenCL device here")
+
+
+def test_a_device_that_is_not_there_says_why() -> None:
+    with pytest.raises(RuntimeError, match="device 'xpu' is not available: no code generator"):
+        torch.zeros(3, device="xpu")
+    with pytest.raises(AssertionError, match="not compiled with CUDA"):
+        torch.zeros(3, device="cuda")
+
+
+@pytest.mark.skipif(HERE, reason="there is an OpenCL device")
+def test_opencl_without_a_driver_names_the_fix() -> None:
+    with pytest.raises(RuntimeError, match="rushlight\\[opencl\\]"):
+        torch.zeros(3).to("opencl")
+
+
+def test_tensors_are_on_the_cpu() -> None:
+    x = torch.ones(3)
+    assert x.device == torch.device("cpu") and x.to("cpu") is x and x.cpu() is x
+
+
+@needs_opencl
+def test_results_are_where_the_operands_are() -> None:
+    x = torch.randn(4, 5)
+    y = x.to("opencl")
+    made = torch.randn(5, 3, device=torch.device("opencl"))
+    for tensor in (y, y * 2, y @ made, y.sum(), y[0], torch.zeros_like(y), y.t()):
+        assert tensor.device == torch.device("opencl")
+    assert torch.zeros_like(x).device == x.device
+    np.testing.assert_allclose((y * 2).cpu().numpy(), x.numpy() * 2)
+
+
+@needs_opencl
+def test_tensors_of_two_devices_do_not_meet() -> None:
+    x = torch.randn(4)
+    x.tolist()  # now it is somewhere: what was only drawn may still be computed anywhere
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        x + x.to("opencl")
+    assert (x.to("opencl") * torch.tensor(2.0)).device.type == "opencl"  # a number of the CPU may
+
+
+@needs_opencl
+def test_numpy_asks_for_cpu() -> None:
+    y = torch.ones(3, device="opencl")
+    with pytest.raises(TypeError, match="can't convert opencl device type tensor to numpy"):
+        y.numpy()
+    assert y.tolist() == [1.0, 1.0, 1.0] and y.cpu().numpy().sum() == 3
+
+
+@needs_opencl
+def test_gradients_cross_devices() -> None:
+    x = torch.randn(6, requires_grad=True)
+    w = torch.randn(6, device="opencl", requires_grad=True)
+    loss = ((x.to("opencl") * w).cpu() ** 2).sum()
+    loss.backward()
+    assert x.grad.device.type == "cpu" and w.grad.device.type == "opencl"
+    a, b = x.detach().numpy(), w.detach().cpu().numpy()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * a * b * b, rtol=1e-5)
+    np.testing.assert_allclose(w.grad.cpu().numpy(), 2 * a * a * b, rtol=1e-5)
+
+
+@needs_opencl
+def test_a_module_trains_on_a_device() -> None:
+    torch.manual_seed(0)
+    models = [torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 1))]
+    models.append(torch.nn.Sequential(*(type(m)(*s) for m, s in (
+        (models[0][0], (8, 16)), (models[0][1], ()), (models[0][2], (16, 1))))))  # fmt: skip
+    models[1].load_state_dict(models[0].state_dict())
+    models[1].to("opencl")
+    x, y = torch.randn(32, 8), torch.randn(32, 1)
+    curves = []
+    for model, place in zip(models, ("cpu", "opencl"), strict=True):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = ((model(x.to(place)) - y.to(place)) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        curves.append(losses)
+        assert all(p.device.type == place for p in model.parameters())
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4)
