@@ -15,7 +15,7 @@ from rushlight.backends.triton.language import Triton, is_literal
 from rushlight.base.dtypes import int64
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr
+from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint_walk import variables
 
 
@@ -32,13 +32,28 @@ class LaneExprs(ExprPrinter):
         self.varying: set[str] = set()
         self.mask = ""
         self._known: dict[E, bool] = {}
+        self._first: dict[str, bool] = {}
+        self._called: dict[str, str] = {}
 
     # what depends on the thread -----------------------------------------------------------------
 
-    def know(self, name: str, varies: bool) -> None:
-        """Does a variable depend on the thread?"""
+    def know(self, name: str, varies: bool) -> str:
+        """A variable is defined, and depends on the thread or does not. What it is called in text:
+        a name that was a block stays one, as loops want it."""
         (self.varying.add if varies else self.varying.discard)(name)
         self._known.clear()
+        is_same = self._first.setdefault(name, varies) == varies
+        self._called[name] = name if is_same else f"{name}_{'each' if varies else 'all'}"
+        return self._called[name]
+
+    def called(self, name: str) -> str:
+        return self._called.get(name, name)
+
+    def _variable(self, var: Var, texts: dict[E, str]) -> str:
+        return super()._variable(var, texts) if var.kind == "value" else self.called(var.name)
+
+    def _leaf(self, node: E, args: list[str], texts: dict[E, str]) -> str:
+        return self.called(node.meta) if node.op == "param" else super()._leaf(node, args, texts)
 
     def under(self, mask: str) -> None:
         """What follows is done where the mask is true; "": by all threads."""

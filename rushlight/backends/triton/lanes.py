@@ -80,17 +80,17 @@ class LanePrinter(KernelPrinter):
 
     def bind(self, code: c.Bind) -> None:
         (value,) = self.texts(code.value)
-        self.line(f"{code.var.name} = {self.triton.typed(value, self.language.index)}")
-        self.exprs.know(code.var.name, self.exprs.varies(code.value))
+        name = self.exprs.know(code.var.name, self.exprs.varies(code.value))
+        self.line(f"{name} = {self.triton.typed(value, self.language.index)}")
 
     def let(self, code: c.Let) -> None:
         values = self.texts(*(value for _, value in code.pairs))
-        for (name, value), text in zip(code.pairs, values, strict=True):
-            varies = self.exprs.varies(value)
+        varying = [self.exprs.varies(value) for _, value in code.pairs]
+        for (name, value), text, varies in zip(code.pairs, values, varying, strict=True):
             if code.changes and not varies:
                 text = self._spread(text, value.dtype)
-            self.line(f"{name} = {self.triton.typed(text, value.dtype)}")
-            self.exprs.know(name, varies or code.changes)
+            called = self.exprs.know(name, varies or code.changes)
+            self.line(f"{called} = {self.triton.typed(text, value.dtype)}")
 
     def _spread(self, text: str, dtype: DType) -> str:
         """A scalar as a block."""
@@ -105,6 +105,7 @@ class LanePrinter(KernelPrinter):
                 self.line(f"{name} = {self.triton.typed(text, value.dtype)}")
             values = names
         for (name, value), text in zip(code.pairs, values, strict=True):
+            name = self.exprs.called(name)
             if self.exprs.mask:
                 text = f"tl.where({self.exprs.mask}, {bare(text)}, {name})"
             elif not self.exprs.varies(value):
@@ -166,7 +167,8 @@ class LanePrinter(KernelPrinter):
         threads, stop = self.kernel.threads, code.stop
         (last,) = self.texts(stop)
         most = at_most(stop)
-        inside = "" if isinstance(stop, int) and stop % threads == 0 else f"{code.var.name} < {last}"
+        is_full = isinstance(stop, int) and stop > 0 and stop % threads == 0
+        inside = "" if is_full else last
         if isinstance(most, int) and most <= threads:
             self._turn(code.var, THREAD, True, inside, code.body, False)
             return
@@ -189,14 +191,15 @@ class LanePrinter(KernelPrinter):
         here = f"{first} + {turn} * {step}"
         if not self.exprs.varies(code.start) and not self.exprs.varies(code.step):
             here += f" + {THREAD} * 0"
-        self._turn(code.var, here, True, f"{code.var.name} < {end}", code.body)
+        self._turn(code.var, here, True, end, code.body)
 
     def _turn(
-        self, var: Var, value: str, varies: bool, inside: str, block: c.Block, in_loop: bool = True
+        self, var: Var, value: str, varies: bool, stop: str, block: c.Block, in_loop: bool = True
     ) -> None:
-        self.line(f"{var.name} = {value}")
-        self.exprs.know(var.name, varies)
-        mask = self.named_mask(inside) if inside else self.exprs.mask
+        """One turn, for the threads whose variable lies below `stop`, if it is given."""
+        name = self.exprs.know(var.name, varies)
+        self.line(f"{name} = {value}")
+        mask = self.named_mask(f"{name} < {stop}") if stop else self.exprs.mask
         with self.masked(mask):
             self.block(block)
         if in_loop:
