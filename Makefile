@@ -3,6 +3,8 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+# Other people's programs have an environment of their own, in which there is no PyTorch.
+PROGRAMS_VENV ?= .venv-programs
 ARGS   ?=
 DTYPES ?= float32,float64,bfloat16,int64,bool
 
@@ -10,16 +12,20 @@ bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-backends lint format parity oracle bench doctor clean
+.PHONY: help demo test test-all test-backends lint format parity oracle bench doctor clean \
+        test-programs
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume")
+demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume", "--attention window", "--loss fused")
 	$(bin)/rushlight demo $(ARGS)
 
 test: $(VENV)/.with-test  ## the fast tests; need no PyTorch and no compiler
 	$(python) -m pytest tests -m "not slow and not parity" --ignore=tests/parity $(ARGS)
+
+test-programs: $(PROGRAMS_VENV)/.ready  ## other people's packages, without PyTorch (ARGS="--quick", "timm gpt2")
+	HF_HUB_OFFLINE=1 $(PROGRAMS_VENV)/bin/python tests/programs/run.py $(ARGS)
 
 test-all: $(VENV)/.with-test  ## the fast and the slow tests
 	$(python) -m pytest tests -m "not parity" --ignore=tests/parity $(ARGS)
@@ -60,7 +66,7 @@ doctor: $(VENV)/.with-core  ## say what this machine offers and what is missing
 	$(bin)/rushlight doctor
 
 clean:  ## remove the environment and everything that was generated
-	rm -rf $(VENV) build dist out dump .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PROGRAMS_VENV) build dist out dump .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One stamp file for each set of optional dependencies; pyproject.toml names them.
@@ -71,6 +77,12 @@ $(VENV)/.with-core: pyproject.toml tools/make_venv.sh
 
 $(VENV)/.with-%: $(VENV)/.with-core
 	$(python) -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	@touch $@
+
+$(PROGRAMS_VENV)/.ready: pyproject.toml tests/programs/requirements.txt tests/programs/packages.txt
+	@PYTHON=$(PYTHON) sh tools/make_venv.sh $(PROGRAMS_VENV)
+	$(PROGRAMS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable . -r tests/programs/requirements.txt
+	$(PROGRAMS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r tests/programs/packages.txt
 	@touch $@
 
 # Stamps are kept although only pattern rules make them.

@@ -1,13 +1,15 @@
 """Train a small GPT on the text that every CPython carries, then let it write.
 
 The whole job uses the public API only; put `import torch` for the import line below and the same
-file runs on PyTorch. It trains a character-level GPT of about one million parameters, compares its
-validation loss with 3-gram and 4-gram count models of the same split, saves and loads a checkpoint,
-samples text with a key/value cache, and draws the loss curve.
+file runs on PyTorch (whose flex_attention has no gradient on a CPU, so there with causal attention
+only). It trains a character-level GPT of about one million parameters, compares its validation loss
+with 3-gram and 4-gram count models of the same split, saves and loads a checkpoint, samples text
+with a key/value cache, and draws the loss curve.
 
     python examples/gpt.py                   # about a minute on two cores
     python examples/gpt.py --resume          # go on after Ctrl-C or a kill, to the same loss bits
     python examples/gpt.py --attention window    # or document, alibi: what a character sees
+    python examples/gpt.py --loss fused      # the last layer and its loss without whole logits
     python examples/gpt.py --steps 20 --layers 1 --width 32 --heads 2     # a quick look
 
 Shapes in comments: B batch, T time, C width, H heads, D width of a head, V vocabulary.
@@ -170,18 +172,29 @@ class GPT(torch.nn.Module):
             elif name.endswith("bias"):
                 torch.nn.init.zeros_(p)
 
-    def forward(self, tokens, caches=None, pos: int = 0, mask=None, since: int = 0):
+    def forward(self, tokens, caches=None, pos: int = 0, since: int = 0):
         """`since`: with caches, where the document of these tokens begins."""
+        return self.head(self.hidden(tokens, caches, pos, since))
+
+    def hidden(self, tokens, caches=None, pos: int = 0, since: int = 0):
+        """What the last layer gets, BTC."""
         end = pos + tokens.shape[1]
         turns = self.cos[pos:end], self.sin[pos:end]
         if caches is not None and self.kind == "window":
             since = max(since, end - self.window)
-        elif caches is None and mask is None:
-            mask = self.mask(tokens)
+        mask = self.mask(tokens) if caches is None else None
         x = self.characters(tokens)
         for i, block in enumerate(self.blocks):
             x = block(x, turns, mask, None if caches is None else caches[i], pos, since)
-        return self.head(self.norm(x))
+        return self.norm(x)
+
+    def loss(self, tokens, targets, fused: bool):
+        """Mean nats per character. Fused, no more than a few rows of logits are alive at once."""
+        if fused:
+            x = self.hidden(tokens).flatten(0, 1)
+            options = torch.nn.LinearCrossEntropyOptions()
+            return F.linear_cross_entropy(x, self.head.weight, targets.flatten(), options=options)
+        return F.cross_entropy(self(tokens).flatten(0, 1), targets.flatten())
 
     def mask(self, tokens):
         """What the queries of these tokens see; None stands for all keys before them."""
@@ -327,8 +340,7 @@ class Trainer:
 
     def _update(self, x, y):
         self.optimizer.zero_grad()
-        logits = self.model(x)
-        loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
+        loss = self.model.loss(x, y, self.args.loss == "fused")
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.args.clip)
         self.optimizer.step()
@@ -351,8 +363,7 @@ class Trainer:
         with torch.no_grad():
             for chunk in chunks[:batches]:
                 x, y = windows(codes, chunk, block)
-                logits = self.model(x)
-                loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
+                loss = self.model.loss(x, y, self.args.loss == "fused")
                 total += loss.item() * len(chunk)
                 count += len(chunk)
         self.model.train()
@@ -539,6 +550,7 @@ def parse(argv: list[str] | None):
     add("--width", type=int, default=128)
     add("--dropout", type=float, default=0.0)
     add("--attention", choices=ATTENTIONS, default="causal", help="what a character sees")
+    add("--loss", choices=("plain", "fused"), default="plain", help="with or without whole logits")
     add("--lr", type=float, default=3e-3, help="highest learning rate")
     add("--warmup", type=int, default=40, help="updates of linear warm-up")
     add("--weight-decay", type=float, default=0.1)

@@ -18,6 +18,7 @@ from rushlight.names import getattr_of as _getattr_of
 from rushlight.names.version import VERSION as __version__
 from rushlight.ops.user_spaces import SPACES as _SPACES
 from rushlight.tensors.namespace import TABLE as _TABLE
+from rushlight.tensors.tensor import LEGACY as _LEGACY
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
@@ -55,6 +56,24 @@ def _find_space(name: str) -> Any:
 
 
 _SPACES.find = _find_space
+
+
+def _turn_on_overrides() -> None:
+    importlib.import_module("rushlight.overrides.dispatch").turn_on()
+
+
+def _torch_function(*args: Any) -> Any:
+    return importlib.import_module("rushlight.overrides.answers").tensor_torch_function(*args)
+
+
+def _taken_over(function: Any, args: tuple, kwargs: dict) -> Any:
+    return importlib.import_module("rushlight.overrides.dispatch").taken_over(
+        function, args, kwargs
+    )
+
+
+_LEGACY.subclassed, _LEGACY.torch_function = _turn_on_overrides, _torch_function
+_LEGACY.taken_over = _taken_over
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,8 @@
 
 `nn`, `optim` and `utils` use only the public API. So here a stand-in module named
 `rushlight` answers for these three with this checkout's folders and for every other name with
-PyTorch. The same tests run on Rushlight itself when the plugin is left out.
+PyTorch; what `nn` publishes of other folders (`STOOD_IN`) is PyTorch's too. The same tests run on
+Rushlight itself when the plugin is left out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from pathlib import Path
 from typing import Any
 
 OWN_PACKAGES = ("nn", "optim", "utils")
+# Folders that `nn` imports from: where PyTorch has their names.
+STOOD_IN = {
+    "tensors.functional": ("nn.functional",),
+    "losses": ("nn.functional", "nn"),
+    "attention": ("nn.attention.flex_attention",),
+}
 PACKAGE_FOLDER = Path(__file__).resolve().parent.parent / "rushlight"
 SWITCH = "RUSHLIGHT_ON_TORCH"  # tells child processes of a test to install the stand-in too
 
@@ -42,15 +49,29 @@ def install() -> None:
         del sys.modules[name]
     stand_in = StandIn("rushlight")
     stand_in.__path__ = [str(PACKAGE_FOLDER)]
-    tensors = types.ModuleType("rushlight.tensors")
-    tensors.functional = torch.nn.functional
     sys.modules["rushlight"] = stand_in
-    sys.modules["rushlight.tensors"] = tensors
-    sys.modules["rushlight.tensors.functional"] = torch.nn.functional
+    sys.modules["rushlight.tensors"] = types.ModuleType("rushlight.tensors")
+    for name, sources in STOOD_IN.items():
+        sys.modules[f"rushlight.{name}"] = _module_of(name, sources)
+    functional: Any = sys.modules["rushlight.tensors.functional"]
+    functional.masked_softmax = lambda scores, mask: torch.softmax(scores, -1)
+    sys.modules["rushlight.tensors"].functional = functional
     # PyTorch's operations return the subclass unless it opts out, which its own Parameter does.
     parameter = importlib.import_module("rushlight.nn.parameter").Parameter
     parameter.__torch_function__ = torch._C._disabled_torch_function_impl
     os.environ[SWITCH] = "1"
+
+
+def _module_of(name: str, sources: tuple[str, ...]) -> types.ModuleType:
+    """A module with the names of these modules of PyTorch; of two the first one's."""
+    module = types.ModuleType(f"rushlight.{name}")
+    for source in reversed(sources):
+        vars(module).update(
+            (key, value)
+            for key, value in vars(importlib.import_module(f"torch.{source}")).items()
+            if not key.startswith("__")
+        )
+    return module
 
 
 def pytest_configure(config: object) -> None:

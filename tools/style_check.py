@@ -18,9 +18,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from findings import Finding
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "rushlight"
@@ -60,18 +61,6 @@ GENERATED = "_generated_"
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """One violation."""
-
-    file: str
-    line: int
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.message}"
 
 
 class Source:

@@ -25,6 +25,7 @@ NAMES = (
     "softmax",
     "sdpa",
     "flex",
+    "decode",
     "fused_loss",
     "optimizers",
     "sort_scan",
@@ -37,8 +38,12 @@ NAMES = (
 class Case:
     """One thing to time.
 
-    `run` does the work once and gives its results, tensors or a list of them. `work` is what one
-    run does, by unit ("flop" or "byte"), from which the report makes rates. `values` gives what
+    run        does the work once; gives its results, a tensor or a list of them
+    work       what one run does, by unit ("flop", "byte", "token" ...), for rates
+    values     all values to compare (`--check`), of what a run gave; None: what it gave
+    tolerance  of that comparison, relative to the largest value of an array
+    in_child   child processes do the work: their memory counts
+    most_reps  of a case that takes long
     """
 
     run: Callable[[], Any]

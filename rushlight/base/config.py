@@ -8,7 +8,7 @@ In: environment variables, read when a setting is first asked for. Out: typed, v
     with config.override(debug=3, only="k12"):    # this thread or task only, undone at the end
         ...
 
-`python -m rushlight.base.config` prints all settings with their values and where each came from.
+`rushlight settings` prints them all with their values and where each came from.
 To add a setting, add one line to `SETTINGS` and one annotation to `Config`. The rule of values:
 an override beats the environment, the environment beats the default.
 
@@ -75,14 +75,14 @@ FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: Tru
 # -------------------------------------------------------------------------------------- the table
 
 
-def _default_cache_dir(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return str(Path(base) / "rushlight")
+def _cache_folder(name: str) -> Callable[[Mapping[str, str]], str]:
+    """The default of a folder for what can be made, or fetched, again."""
 
+    def default(environ: Mapping[str, str]) -> str:
+        base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return str(Path(base) / name)
 
-def _default_torch_home(environ: Mapping[str, str]) -> str:
-    base = environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return str(Path(base) / "torch")
+    return default
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Form of the debug lines: for people, or one JSON object a line."),
     Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
             "The code generator of the device 'cpu', a folder of rushlight/backends."),
-    Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _default_cache_dir,
+    Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _cache_folder("rushlight"),
             "Folder of the compiled programs; it must belong to you alone (mode 0700)."),
     Setting("cache", "RUSHLIGHT_CACHE", SWITCH, True,
             "Whether compiled programs are read from and written to the disk."),
@@ -153,7 +153,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
-    Setting("torch_home", "TORCH_HOME", FOLDER, _default_torch_home,
+    Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
             "Recorded operations that may wait before a flush is forced."),
@@ -290,7 +290,7 @@ def child_environment(**changes: str) -> dict[str, str]:
 
 
 def format_table(settings: Config = config) -> str:
-    """The table that `python -m rushlight.base.config` prints."""
+    """The table that `rushlight settings` prints."""
     rows = [("variable", "value", "from", "meaning")]
     for setting in SETTINGS:
         value = getattr(settings, setting.field)
@@ -301,10 +301,3 @@ def format_table(settings: Config = config) -> str:
         "  ".join([*(cell.ljust(w) for cell, w in zip(row, widths, strict=False)), row[3]])
         for row in rows
     )
-
-
-if __name__ == "__main__":
-    try:
-        print(format_table())
-    except SettingError as error:
-        raise SystemExit(str(error)) from None

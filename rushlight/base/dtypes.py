@@ -174,7 +174,7 @@ def promote_types(a: DType, b: DType) -> DType:
     if a in BYTE_FLOATS or b in BYTE_FLOATS:
         raise RuntimeError(
             "Promotion for Float8 Types is not supported, attempted to promote "
-            f"{a.name.capitalize()} and {b.name.capitalize()}"
+            f"{a.scalar_name} and {b.scalar_name}"
         )
     if a.kind == "bool":
         return b
@@ -197,6 +197,6 @@ def promote_types(a: DType, b: DType) -> DType:
     if unsigned.itemsize >= 8 or unsigned.name != "uint8":
         raise RuntimeError(
             f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{a.name} and {b.name}"
+            f"{a.scalar_name} and {b.scalar_name}"
         )
     return {1: int16, 2: int32, 4: int64}[max(unsigned.itemsize, signed.itemsize)]

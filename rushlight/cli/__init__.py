@@ -6,7 +6,9 @@
     rushlight doctor
     rushlight explain script.py:LINE [options of the script]
     rushlight mask NAME [--png]
+    rushlight names [--summary]
     rushlight run script.py [options of the script]
+    rushlight settings
 
 To add a subcommand, write a module with `NAME`, `HELP`, `add_arguments(parser)` and `run(args) ->
 int`, and add it to `COMMANDS`.
@@ -15,9 +17,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import compare, conformance, demo, doctor, explain, mask, run
+from . import compare, conformance, demo, doctor, explain, mask, names, run, settings
 
-COMMANDS = (compare, conformance, demo, doctor, explain, mask, run)
+COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, run, settings)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -5,6 +5,7 @@ The suite is imported by name when the command runs: the other commands do witho
 
 import argparse
 import importlib
+import sys
 from typing import Any
 
 NAME = "conformance"
@@ -27,10 +28,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         caps = registry.find_backend(args.backend).find()
     except ValueError as error:
-        print(error)
+        print(error, file=sys.stderr)
         return 2
     if hasattr(caps, "reason"):
-        print(f"{args.backend} is not here: {caps.reason}", caps.fix and f"({caps.fix})")
+        fix = f" ({caps.fix})" if caps.fix else ""
+        print(f"{args.backend} is not here: {caps.reason}{fix}", file=sys.stderr)
         return 1
     cases = suite.template_cases() + ([] if args.templates else suite.all_record_cases())
     report = suite.Report(args.backend)

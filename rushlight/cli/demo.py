@@ -5,6 +5,8 @@ import runpy
 import sys
 from pathlib import Path
 
+from . import script
+
 NAME = "demo"
 HELP = "train a small GPT on Python's help texts and let it write (options: demo --help)"
 PASSES_OPTIONS = True
@@ -32,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         runpy.run_path(str(example), run_name="__main__")
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        return script.status_of(stop)
     finally:
         sys.argv = before
     return 0

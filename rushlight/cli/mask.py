@@ -8,6 +8,7 @@ Packages are imported by name when the command runs: the other commands do witho
 
 import argparse
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         given = dict(_parse(text) for text in args.parameters)
         mask_mod = gallery.mask_by_name(args.name, args.length, **given)
     except ValueError as error:
-        print(error)
+        print(error, file=sys.stderr)
         return 2
     create: Any = importlib.import_module("rushlight.attention.create")
     size = args.block or max(1, args.length // 32)

@@ -13,7 +13,7 @@ from typing import Any
 
 from rushlight.compiler.compilation import NumberSlot
 from rushlight.compiler.graph.check_first import FIRST_INDEX
-from rushlight.ir.node import Node, buffer_node, make_node, topological
+from rushlight.ir.node import Node, buffer_node, topological, with_sources
 from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import Var, text
 from rushlight.ir.text import parse_graph, to_text
@@ -73,11 +73,8 @@ def _without_numbers(order: Sequence[Node], leaves: Mapping[Node, int]) -> tuple
         elif node.leaf == "scalar" and isinstance(node.attrs[0], NumberSlot):
             new[node] = buffer_node(None, (), node.dtype)
             slots.append((new[node], node.attrs[0].index))
-        elif node.leaf:
-            new[node] = node
         else:
-            src = tuple(new[source] for source in node.src)
-            new[node] = make_node(node.op, src, node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
+            new[node] = with_sources(node, tuple(new[source] for source in node.src))
     first = [node for node, _ in (*inputs, *slots)]
     return (first, new), [number for _, number in inputs], [slot for _, slot in slots]
 

@@ -1,7 +1,8 @@
 """Host calls of a plan: numpy views of its buffers, and the call.
 
 In: a HostCall, addresses of the plan's buffers, the values of its variables. Always true: the views
-are over the buffers' own memory, and inputs come before outputs.
+are over the buffers' own memory, those of inputs can only be read, and what the function raises
+comes out as a HostError.
 """
 
 from __future__ import annotations
@@ -20,13 +21,25 @@ from rushlight.ir.symint_walk import evaluate
 def run_host_call(
     call: HostCall, plan: Plan, addresses: Sequence[int], env: Mapping[str, int]
 ) -> None:
-    shaped = []
-    for number, shape in zip((*call.inputs, *call.outputs), call.shapes, strict=True):
-        sizes = tuple(evaluate(size, env) for size in shape)
-        flat = view(int(addresses[number]), plan.buffers[number].dtype, prod(sizes))
-        shaped.append(flat.reshape(sizes))
+    shapes = [tuple(evaluate(size, env) for size in shape) for shape in call.shapes]
+    run_with_shapes(call, plan, addresses, shapes)
+
+
+def run_with_shapes(
+    call: HostCall,
+    plan: Plan,
+    addresses: Sequence[int] | np.ndarray,
+    shapes: Sequence[tuple[int, ...]],
+) -> None:
+    """`shapes`: of the inputs, then of the outputs, as numbers."""
+    arrays = [
+        view(int(addresses[number]), plan.buffers[number].dtype, prod(shape)).reshape(shape)
+        for number, shape in zip((*call.inputs, *call.outputs), shapes, strict=True)
+    ]
     count = len(call.inputs)
-    call.fn(shaped[:count], shaped[count:])
+    for array in arrays[:count]:
+        array.flags.writeable = False
+    call.run(arrays[:count], arrays[count:])
 
 
 def view(address: int, dtype: DType, count: int) -> np.ndarray:

@@ -264,6 +264,14 @@ def _as_number(value: Any, dtype: DType) -> Any:
     return float(value) if dtype.is_floating_point else int(value)
 
 
+def with_sources(node: Node, src: tuple[Node, ...]) -> Node:
+    """A node over other sources of the same shapes and dtypes; itself when they are its own."""
+    if src == node.src:
+        return node
+    assert node.op is not None  # a leaf has no sources
+    return make_node(node.op, src, node.attrs, node.shape, node.dtype)
+
+
 def with_dtype(node: Node, dtype: DType) -> Node:
     """A scalar or const leaf retyped: Python numbers take the dtype of what they meet."""
     if node.dtype is dtype:

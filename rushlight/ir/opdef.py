@@ -27,15 +27,15 @@ from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
 PRIMITIVE_KINDS = (
-    "movement",  # reshape permute expand slice flip pad cat unfold
-    "reduce",  # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax argmin
-    "scan",  # cumsum cumprod cummax_index cummin_index ...
+    "movement",  # reshape permute expand slice_ slice_scatter_ flip pad cat unfold
+    "reduce",  # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax_ argmin_
+    "scan",  # scan_sum scan_prod scan_max scan_min scan_argmax scan_argmin
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot
     "pairs",  # pair_dot pair_index pair_mask
     "attention",  # flash_attention flash_lse flash_top pair_sum pair_bins
-    "sort",  # argsort
+    "sort",  # argsort_
     "iota",  # iota
     "random",  # random_bits
     "host",  # runs on the host between segments (LAPACK, custom calls)
@@ -226,18 +226,18 @@ class OpDef:
 
         A composite is tried: the primitives of its decomposition know.
         """
-        kinds = [node.dtype.name for node in call.src if node.dtype.kind == "complex"]
-        if not kinds or self.kind in TAKES_COMPLEX or callable(self.pair):
+        complex_ones = [node.dtype for node in call.src if node.dtype.kind == "complex"]
+        if not complex_ones or self.kind in TAKES_COMPLEX or callable(self.pair):
             return
         if self.decompose is None or self.pair is not None:
-            raise NotImplementedError(refusal(self.name, kinds[0], self.pair))
+            raise NotImplementedError(refusal(self.name, complex_ones[0], self.pair))
         key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
         if key in _TAKEN:
             return
         try:
             self.decompose(**call.named)
         except NotImplementedError as error:
-            raise NotImplementedError(refusal(self.name, kinds[0])) from error
+            raise NotImplementedError(refusal(self.name, complex_ones[0])) from error
         if len(_TAKEN) > 4096:
             _TAKEN.clear()
         _TAKEN.add(key)
@@ -336,13 +336,12 @@ TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "comp
 _TAKEN: set[tuple] = set()
 
 
-def refusal(name: str, dtype: str, text: Any = None) -> str:
+def refusal(name: str, dtype: DType, text: Any = None) -> str:
     """PyTorch's text for an op that has no kernel for a dtype (`text`: or names it, in quotes)."""
     if text and not text.startswith('"'):
         return text
-    shown = {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
     kernel = text or f'"{name.strip("_")}_cpu"'
-    return f"{kernel} not implemented for '{shown.get(dtype, dtype)}'"
+    return f"{kernel} not implemented for '{dtype.scalar_name}'"
 
 
 _OPS: dict[str, OpDef] = {}

@@ -270,11 +270,19 @@ def floordiv(a: int | Expr, d: int | Expr) -> int | Expr:
     quotient, rest = _partition(a, d)
     if is_nonnegative(rest) and is_less(rest, d):
         return quotient
-    if isinstance(rest, Expr) and len(rest.terms) == 1 and rest.const == 0:
-        ((atom, *others), coef) = rest.terms[0]
-        if not others and coef == 1 and isinstance(atom, OpAtom) and atom.op == "floordiv":
-            return add(quotient, floordiv(atom.a, mul(atom.b, d)))
+    inner = _alone(rest, "floordiv")
+    if inner is not None:
+        return add(quotient, floordiv(inner.a, mul(inner.b, d)))
     return add(quotient, make_polynomial({(OpAtom("floordiv", rest, d),): 1}, 0))
+
+
+def _alone(value: int | Expr, op: str) -> OpAtom | None:
+    """The atom of an expression that is nothing else, if it has this op."""
+    if not isinstance(value, Expr) or len(value.terms) != 1 or value.const:
+        return None
+    ((atom, *others), coef) = value.terms[0]
+    alone = not others and coef == 1 and isinstance(atom, OpAtom) and atom.op == op
+    return atom if alone else None  # type: ignore[return-value]
 
 
 def mod(a: int | Expr, d: int | Expr) -> int | Expr:
@@ -286,6 +294,9 @@ def mod(a: int | Expr, d: int | Expr) -> int | Expr:
     _, rest = _partition(a, d)
     if is_nonnegative(rest) and is_less(rest, d):
         return rest
+    inner = _alone(rest, "mod")
+    if inner is not None and _partition(inner.b, d)[1] == 0:
+        return mod(inner.a, d)
     return make_polynomial({(OpAtom("mod", rest, d),): 1}, 0)
 
 

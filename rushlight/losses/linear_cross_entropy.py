@@ -126,7 +126,7 @@ def _check_target(input: Any, target: Any, places: tuple[int, ...], is_probabili
         check_probabilities(input, target, None)
         return
     wanted, shape = (*input.shape[:-1], *places), tuple(target.shape)
-    if input.dim() > 1:
+    if input.dim() == 2:  # the ranks that PyTorch lacks have its other error
         check_batch(tuple(input.shape), shape)
     if len(wanted) <= 1 and not places:
         check_row_target(tuple(input.shape), target)

@@ -21,6 +21,8 @@ class Parameter(torch.Tensor):
         True
     """
 
+    __torch_function__ = staticmethod(torch.Tensor._disabled_torch_function)  # type: ignore
+
     def __new__(cls, data: torch.Tensor | None = None, requires_grad: bool = True) -> Parameter:
         """Share the memory of `data` in a new leaf tensor."""
         if data is None:
@@ -29,6 +31,8 @@ class Parameter(torch.Tensor):
 
     def __repr__(self) -> str:
         """Show the tensor under a line that names the class."""
+        if type(self) is not Parameter:
+            return f"Parameter containing:\nParameter({super().__repr__()})"
         plain = self.detach().requires_grad_(self.requires_grad)
         return f"Parameter containing:\n{plain!r}"
 

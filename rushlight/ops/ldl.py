@@ -25,7 +25,7 @@ NO_RULE = NotDifferentiable("PyTorch has no gradient of it either")
 
 def _size(x: np.ndarray) -> np.ndarray:
     """What LAPACK compares: of a complex number the sum of its parts' sizes."""
-    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
+    return np.abs(np.real(x)) + np.abs(np.imag(x)) if x.dtype.kind == "c" else np.abs(x)
 
 
 def _turn(x: np.ndarray, hermitian: bool) -> np.ndarray:
@@ -80,7 +80,7 @@ def ldl_matrix(x: np.ndarray, hermitian: bool = False) -> tuple[np.ndarray, np.n
     """The packed factors, the pivots, and the first zero on D's diagonal (0: none)."""
     a, n, k, info = np.tril(x), len(x), 0, 0
     if hermitian:
-        np.fill_diagonal(a, a.diagonal().real)
+        np.fill_diagonal(a, np.real(a.diagonal()))
     pivots = np.zeros(n, np.int32)
     while k < n:
         if not np.any(a[k:, k]):

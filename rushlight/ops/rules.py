@@ -16,6 +16,7 @@ from rushlight.ir.opdef import Call
 from rushlight.ir.symint import Expr
 
 Shape = tuple[Any, ...]
+MAX_DIMS = 64  # of a reduction over chosen dimensions, as in PyTorch
 
 
 def is_static(size: Any) -> bool:
@@ -158,6 +159,8 @@ def all_dims(dim: Any, ndim: int) -> tuple[int, ...]:
     """Dimensions as a tuple; None and () mean all of them (PyTorch's reductions)."""
     if dim is None or dim == ():
         return tuple(range(ndim))
+    if ndim > MAX_DIMS:
+        raise RuntimeError(f"only tensors with up to {MAX_DIMS} dims are supported")
     dims = (dim,) if isinstance(dim, int) else dim
     return tuple(wrap_dim(d, ndim) for d in dims)
 

@@ -15,7 +15,6 @@ middle of `take`: returned blocks go through a queue, never straight into the ta
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.errors import OutOfMemoryError
+from rushlight.base.fork import hold_over_fork
 
 ALIGN = 64
 BIG = 2 << 20
@@ -70,14 +70,7 @@ class Allocator:
         capacity = size_class(nbytes)
         with self._lock:
             self._drain()
-            found = self._free.get(capacity)
-            if found:
-                block = found.pop()
-                self.cached -= capacity
-            else:
-                block = self._make(nbytes, capacity)
-            self._count(capacity)
-        return block
+            return self._take(nbytes, capacity)
 
     def take_all(self, sizes: Sequence[int]) -> list[Block]:
         """A block for each size; none is lost if one cannot be had."""
@@ -86,14 +79,7 @@ class Allocator:
             self._drain()
             try:
                 for nbytes in sizes:
-                    capacity = size_class(nbytes)
-                    found = self._free.get(capacity)
-                    if found:
-                        blocks.append(found.pop())
-                        self.cached -= capacity
-                    else:
-                        blocks.append(self._make(nbytes, capacity))
-                    self._count(capacity)
+                    blocks.append(self._take(nbytes, size_class(nbytes)))
             except BaseException:
                 self._returned.extend(blocks)
                 raise
@@ -128,13 +114,22 @@ class Allocator:
             self._drain()
             self.peak = self.in_use
 
-    def hold(self) -> None:
-        """Before a fork: no other thread is inside, so the child inherits whole tables."""
-        self._lock.acquire()
+    def survive_forks(self) -> Allocator:
+        """This allocator; no other thread is inside when a process forks, so that the child
+        inherits whole tables."""
+        hold_over_fork(self._lock)
+        return self
 
-    def let_go(self) -> None:
-        """After the fork, in parent and child."""
-        self._lock.release()
+    def _take(self, nbytes: int, capacity: int) -> Block:
+        """An idle block of this capacity or a new one, counted (with the lock held)."""
+        found = self._free.get(capacity)
+        if found:
+            block = found.pop()
+            self.cached -= capacity
+        else:
+            block = self._make(nbytes, capacity)
+        self._count(capacity)
+        return block
 
     def _count(self, capacity: int) -> None:
         self.in_use += capacity
@@ -203,8 +198,4 @@ def _map_block(capacity: int) -> Block:
     return Block(-(-address // BIG) * BIG, capacity, memory)
 
 
-DEFAULT = Allocator()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=DEFAULT.hold, after_in_parent=DEFAULT.let_go, after_in_child=DEFAULT.let_go
-    )
+DEFAULT = Allocator().survive_forks()

@@ -16,7 +16,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.serialization.dtype_names import STORAGES
+from rushlight.serialization.dtype_names import STORED_DTYPES
 from rushlight.serialization.errors import CorruptFileError
 
 MAX_HEADER_BYTES = 100_000_000
@@ -150,7 +150,7 @@ def parse_entry(name: str, value: Any, data_bytes: int) -> Entry:
     if not isinstance(value, dict) or set(value) != FIELDS:
         raise CorruptFileError(f"tensor '{name}' must have exactly the fields {sorted(FIELDS)}")
     dtype_name, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    if not isinstance(dtype_name, str) or dtype_name not in STORAGES:
+    if not isinstance(dtype_name, str) or dtype_name not in STORED_DTYPES:
         raise CorruptFileError(f"tensor '{name}' has the unknown dtype {dtype_name!r}")
     if not is_list_of_sizes(shape) or not is_list_of_sizes(offsets) or len(offsets) != 2:
         raise CorruptFileError(f"tensor '{name}' has the shape {shape} and offsets {offsets}")
@@ -163,7 +163,7 @@ def parse_entry(name: str, value: Any, data_bytes: int) -> Entry:
     # The product of the sizes that are not zero too: a reader may multiply before it sees a zero.
     if math.prod(size for size in shape if size != 0) > MAX_ELEMENTS:
         raise CorruptFileError(f"tensor '{name}' has more elements than fit: {shape}")
-    needed = math.prod(shape) * STORAGES[dtype_name].size_bytes
+    needed = math.prod(shape) * STORED_DTYPES[dtype_name].size_bytes
     if end - start != needed:
         raise CorruptFileError(
             f"tensor '{name}' has {end - start} bytes, but {dtype_name} {shape} needs {needed}"

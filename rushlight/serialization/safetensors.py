@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import rushlight as torch
 from rushlight.serialization.atomic_file import replace_file
 from rushlight.serialization.dtype_names import (
-    STORAGES,
+    STORED_DTYPES,
     bytes_to_tensor,
     name_of_dtype,
     tensor_to_bytes,
@@ -43,13 +43,13 @@ Path = str | os.PathLike[str]
 def lay_out(tensors: Mapping[str, torch.Tensor]) -> list[Entry]:
     """Give each tensor its place: wide dtypes first, so that every tensor is aligned."""
     names = {name: name_of_dtype(tensor.dtype) for name, tensor in tensors.items()}
-    order = sorted(tensors, key=lambda name: (-STORAGES[names[name]].size_bytes, name))
+    order = sorted(tensors, key=lambda name: (-STORED_DTYPES[names[name]].size_bytes, name))
     entries = []
     start = 0
     for name in order:
         if not isinstance(name, str) or name == METADATA:
             raise ValueError(f"{name!r} cannot be the name of a tensor")
-        end = start + tensors[name].numel() * STORAGES[names[name]].size_bytes
+        end = start + tensors[name].numel() * STORED_DTYPES[names[name]].size_bytes
         entries.append(Entry(name, names[name], tuple(tensors[name].shape), start, end))
         start = end
     return entries

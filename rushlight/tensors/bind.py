@@ -18,7 +18,7 @@ from rushlight.tensors.argument_names import DIMS, OPERANDS, known_by
 from rushlight.tensors.functions_math import check_negatable, check_power, check_subtract
 from rushlight.tensors.inplace import inplace, write_out
 from rushlight.tensors.operands import NEVER, check_operands, number_rule
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.tracked import Tracked
 
 OWN_NAMES = {  # record -> {public name: record's name}, where it is not input/other
@@ -58,8 +58,10 @@ def make_function(record: OpDef, name: str) -> Callable:
     def function(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
         if kwargs:
             kwargs = renamed(kwargs, names)
-        if args and args[0].__class__ is not Tensor:
-            _check_first(name, args[0], record)
+        if args and args[0].__class__ is not Tensor and _check_first(name, args[0], record):
+            if out is not None:
+                kwargs["out"] = out
+            return LEGACY.taken_over(function, args, kwargs)
         if rule and len(args) > 1 and not args[0].__class__ is args[1].__class__ is Tensor:
             check_operands(name, rule, args)
         result = apply(record, args, kwargs)
@@ -68,11 +70,14 @@ def make_function(record: OpDef, name: str) -> Callable:
     return _named(function, name, record.doc)
 
 
-def _check_first(name: str, value: Any, record: OpDef) -> None:
+def _check_first(name: str, value: Any, record: OpDef) -> bool:
+    """Is the first operand an object with a `__torch_function__`? TypeError if it is no operand."""
     if isinstance(value, Tensor) or (record.params and record.params[0].variadic):
-        return
+        return False
     if isinstance(value, int | float | complex) and len(record.params) > 1:
-        return  # maximum(2, x) and the like: the other operand is checked by promotion
+        return False  # maximum(2, x) and the like: the other operand is checked by promotion
+    if hasattr(type(value), "__torch_function__"):
+        return True
     raise TypeError(
         f"{name}(): argument 'input' (position 1) must be Tensor, not {type(value).__name__}"
     )

@@ -254,6 +254,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     if shape == self._shape:
         return self
     count, have = math.prod(shape), self.numel()
+    self._storage.check_room(self.storage_offset() + count)
     flat = ops.reshape.node(self._value(), (have,))
     if count <= have:
         node = ops.slice_.node(flat, (0,), (count,), (1,))

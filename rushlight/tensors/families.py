@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rushlight.tensors import (
     functional_sample,
+    functional_torch,
     functions_checks,
     functions_complex,
     functions_copies,
@@ -33,6 +34,7 @@ from rushlight.tensors import (
     functions_turned,
     functions_unique,
     functions_view,
+    functions_windows,
     odd_methods,
     random,
     untyped,
@@ -46,7 +48,7 @@ FAMILIES = (
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
-    functional_sample, functions_foreach, functions_checks, odd_methods, untyped,
+    functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks, odd_methods, untyped,
     functions_sampling, functions_layers, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}

@@ -141,12 +141,12 @@ def imag(input: Tensor) -> Tensor:
 
 def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
     """real + i * imag, of two tensors of one floating point dtype."""
-    return finish(apply(ops.complex_, _two_parts("complex", real, imag)), out)
+    return finish(apply(ops.complex_, _two_parts("complex", real, imag)), out, exact=True)
 
 
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """abs * (cos(angle) + i * sin(angle))."""
-    return finish(apply(ops.polar, _two_parts("polar", abs, angle)), out)
+    return finish(apply(ops.polar, _two_parts("polar", abs, angle)), out, exact=True)
 
 
 def _two_parts(name: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:

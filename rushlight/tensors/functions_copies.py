@@ -47,15 +47,23 @@ def _copying(function: Callable, name: str) -> Callable:
     return copied
 
 
+def _narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+    if dim >= input.dim() > 0:  # narrow has an IndexError there
+        raise RuntimeError(f"Expected dim < {input.dim()} to be true, but dim is {dim}.")
+    return slices.narrow(input, dim, start, length)
+
+
 _VIEWS: dict[str, Callable] = {
     **by_name(
         views.expand, views.permute, views.squeeze, views.t, views.transpose, views.unsqueeze,
-        views.view, slices.diagonal, slices.narrow, slices.select, slices.split,
+        views.view, slices.diagonal, slices.select, slices.split,
         slices.split_with_sizes, slices.unbind, slices.unfold,
     ),
-    "alias": alias, "as_strided": as_strided, "detach": lambda input: input.detach(),
+    "alias": alias, "as_strided": as_strided, "narrow": _narrow,
+    "detach": lambda input: input.detach(),
 }  # fmt: skip
-_VIEWS["detach"].__name__ = "detach"
+for _name in ("narrow", "detach"):
+    _VIEWS[_name].__name__ = _name
 COPIES = {f"{name}_copy": _copying(function, f"{name}_copy") for name, function in _VIEWS.items()}
 
 

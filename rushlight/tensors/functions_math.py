@@ -8,19 +8,19 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
-from rushlight.tensors import apply as rules
 from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
-from rushlight.tensors.numbers import CATEGORY, INEXACT, result_type
+from rushlight.tensors.numbers import CATEGORY, INEXACT, Defaults, number_of, result_type
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
-def finish(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else write_out(out, result)
+def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
+    """`exact`: the dtype of `out` must be the result's."""
+    return result if out is None else write_out(out, result, exact)
 
 
 ACCEPTED = (Tensor, int, float, complex)
@@ -176,7 +176,7 @@ def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
-        x = new_tensor(rules.number_of(x, result_type([x, y]), ()))
+        x = new_tensor(number_of(x, result_type([x, y]), ()))
     return finish(apply(ops.where, (condition, x, y)), out)
 
 
@@ -247,7 +247,7 @@ def addcdiv(
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
-    x = input if input._dtype.kind == "float" else input.to(rules.Defaults.dtype)
+    x = input if input._dtype.kind == "float" else input.to(Defaults.dtype)
     x = x if eps is None else clamp(x, eps, 1 - eps)
     return apply(ops.log, (x / (1 - x),))
 

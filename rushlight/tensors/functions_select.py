@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, dtype_of_numpy, int32, int64
+from rushlight.base.dtypes import DType, bool_, dtype_of_numpy, int32, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
@@ -253,11 +253,25 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
+    if not input._dtype.is_complex:
+        value = _without_imaginary(value, input._dtype)
     if isinstance(value, Tensor) and value._dtype is not input._dtype:
         value = value.to(input._dtype)
     if not isinstance(value, Tensor) and input._dtype.is_integral:
         value = bool(value) if input._dtype is bool_ else int(value)
     return apply(ops.where, (mask, value, input), label="MaskedFillBackward0")
+
+
+def _without_imaginary(value: Any, dtype: DType) -> Any:
+    """A complex number without an imaginary part fits a real tensor; others raise."""
+    if isinstance(value, Tensor) and value._dtype.is_complex:
+        value = value.item()
+    if not isinstance(value, complex):
+        return value
+    if value.imag:
+        kind = dtype.scalar_name
+        raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
+    return value.real
 
 
 def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:

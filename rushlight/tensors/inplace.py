@@ -247,6 +247,7 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     if result._dtype is not out._dtype:
         result = apply(ops.cast, (result, out._dtype))
     if out._shape != result._shape:
+        out._storage.check_room(out.storage_offset() + result.numel())
         if RISK.waits:
             note_change(result._storage, None, OutBefore(out))
         out._storage, out._counter = result._storage, result._counter

@@ -66,6 +66,11 @@ class Storage(Ref):
         else:
             self.node = node
 
+    def check_room(self, count: int) -> None:
+        """Memory that others see keeps its size."""
+        if self.foreign is not None and count > self.foreign.size:
+            raise RuntimeError("Trying to resize storage that is not resizable")
+
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""
         if self.foreign is None:

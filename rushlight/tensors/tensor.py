@@ -60,6 +60,22 @@ class Tensor(GradSide):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if not cls.__module__.startswith("rushlight"):
+            LEGACY.subclassed()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:  # fmt: skip
+        return LEGACY.torch_function(cls, func, types, args, kwargs)
+
+    @staticmethod
+    def _disabled_torch_function(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """The `__torch_function__` of classes that never take over a call."""
+        return func(*args, **(kwargs or {}))
+
     @staticmethod
     def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
         """A tensor of class `cls` that shares memory with `data`, a leaf."""
@@ -241,6 +257,9 @@ class _Late:
     build: Callable[[type, tuple], Tensor]
     apply: Callable[[OpDef, tuple, dict], Tensor]
     strided: Any = None
+    subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
+    torch_function: Callable[..., Any]
+    taken_over: Callable[..., Any]  # a function given an object that is no tensor
 
 
 LEGACY = _Late()

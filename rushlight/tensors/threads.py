@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
-
-
-class _Count:
-    threads: int | None = None
+from rushlight.runtime import threads
 
 
 def get_num_threads() -> int:
-    return _Count.threads or len(os.sched_getaffinity(0))
+    """How many threads a program may use.
+
+    >>> import rushlight as torch
+    >>> torch.get_num_threads() >= 1
+    True
+    """
+    return threads.num_threads()
 
 
 def set_num_threads(num: int) -> None:
-    if not isinstance(num, int) or num < 1:
-        raise RuntimeError("set_num_threads expects a positive integer")
-    _Count.threads = num
+    """Use `num` threads, a positive int, from the next program on."""
+    threads.set_num_threads(num)
 
 
 def get_num_interop_threads() -> int:
+    """1: programs run one after another."""
     return 1
 
 

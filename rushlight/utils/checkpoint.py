@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import rushlight as torch
@@ -18,8 +19,16 @@ from rushlight import names as _names
 __getattr__ = _names.getattr_of(__name__)
 
 
+Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
+
+def noop_context_fn() -> Contexts:
+    """Contexts of the first run and of the second that change nothing."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
 @contextlib.contextmanager
-def _rng(state: Any) -> Any:
+def _rng(state: Any) -> Iterator[None]:
     """Run with a random state, then put the present one back."""
     if state is None:
         yield
@@ -32,13 +41,29 @@ def _rng(state: Any) -> Any:
         torch.set_rng_state(before)
 
 
+class _Conditions:
+    """What a second run must find as the first one did: random numbers and autocast."""
+
+    def __init__(self, preserve_rng_state: bool) -> None:
+        self.rng = torch.get_rng_state() if preserve_rng_state else None
+        is_on = torch.is_autocast_enabled("cpu")
+        self.fast_dtype = torch.get_autocast_dtype("cpu") if is_on else None
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside they are as they were; after that, as before."""
+        is_on = self.fast_dtype is not None
+        with _rng(self.rng), torch.autocast("cpu", dtype=self.fast_dtype, enabled=is_on):
+            yield
+
+
 class CheckpointFunction(torch.autograd.Function):
     """The reentrant form."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable, preserve: bool, *args: Any) -> Any:
         ctx.run, ctx.args = run, args
-        ctx.state = torch.get_rng_state() if preserve else None
+        ctx.conditions = _Conditions(preserve)
         ctx.save_for_backward(*[a for a in args if isinstance(a, torch.Tensor)])
         return run(*args)
 
@@ -53,7 +78,7 @@ class CheckpointFunction(torch.autograd.Function):
                 args.append(fresh)
             else:
                 args.append(arg)
-        with torch.enable_grad(), _rng(ctx.state):
+        with torch.enable_grad(), ctx.conditions.again():
             outputs = ctx.run(*args)
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         pairs = [(o, g) for o, g in zip(outputs, grads, strict=True)
@@ -66,25 +91,42 @@ class CheckpointFunction(torch.autograd.Function):
         return (None, None, *[a.grad if isinstance(a, torch.Tensor) else None for a in args])
 
 
+def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+# Name of a determinism check -> what of each saved tensor must be as before.
+CHECKS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "default": _metadata,
+    "none": lambda tensor: None,
+}
+
+
 class _Frame:
     """One non-reentrant call: its saved values by number, computed again on demand."""
 
-    def __init__(self, run: Callable[[], Any], state: Any) -> None:
-        self.run, self.state = run, state
-        self.count = 0
+    def __init__(
+        self,
+        run: Callable[[], Any],
+        conditions: _Conditions,
+        context: AbstractContextManager[Any],
+        check: Callable[[torch.Tensor], Any],
+    ) -> None:
+        self.run, self.conditions, self.context, self.check = run, conditions, context, check
+        self.seen: list[Any] = []
         self.values: list[Any] | None = None
         self.used = 0
 
     def pack(self, tensor: torch.Tensor) -> int:
-        self.count += 1
-        return self.count - 1
+        self.seen.append(self.check(tensor))
+        return len(self.seen) - 1
 
     def unpack(self, number: int) -> Any:
         if self.values is None:
             self._recompute()
         value = self.values[number]  # type: ignore[index]
         self.used += 1
-        if self.used == self.count:  # all read: the next backward computes again
+        if self.used == len(self.seen):  # all read: the next backward computes again
             self.values, self.used = None, 0
         return value
 
@@ -97,18 +139,33 @@ class _Frame:
 
         with (
             torch.enable_grad(),
-            _rng(self.state),
+            self.conditions.again(),
+            self.context,
             torch.autograd.graph.saved_tensors_hooks(keep, kept.__getitem__),
         ):
             self.run()
-        if len(kept) != self.count:
+        if len(kept) != len(self.seen):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the "
                 "original forward and recomputation.\n"
-                f"Number of tensors saved during forward: {self.count}\n"
+                f"Number of tensors saved during forward: {len(self.seen)}\n"
                 f"Number of tensors saved during recomputation: {len(kept)}."
             )
+        self._compare(kept)
         self.values = kept
+
+    def _compare(self, kept: list[Any]) -> None:
+        pairs = enumerate(zip(self.seen, map(self.check, kept), strict=True))
+        differing = [
+            f"tensor at position {i}:\nsaved metadata: {was}\nrecomputed metadata: {now}\n"
+            for i, (was, now) in pairs
+            if was != now
+        ]
+        if differing:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have "
+                f"different metadata than during the forward pass.\n{''.join(differing)}"
+            )
 
 
 class CheckpointError(RuntimeError):
@@ -117,10 +174,23 @@ class CheckpointError(RuntimeError):
 
 def checkpoint(
     function: Callable, *args: Any, use_reentrant: bool | None = None,
-    context_fn: Callable | None = None, determinism_check: str = "default", debug: bool = False,
-    preserve_rng_state: bool = True, early_stop: bool = True, **kwargs: Any,
+    context_fn: Callable[[], Contexts] = noop_context_fn, determinism_check: str = "default",
+    debug: bool = False, preserve_rng_state: bool = True, early_stop: bool = True, **kwargs: Any,
 ) -> Any:  # fmt: skip
-    """function(*args, **kwargs), whose intermediate values are computed again in backward."""
+    """function(*args, **kwargs), whose intermediate values are computed again in backward.
+
+    The second run finds the random state (`preserve_rng_state`) and the autocast mode of the first.
+    Without `use_reentrant`: `context_fn()` gives a context for the first run and one for the
+    second; `determinism_check` "default" compares shapes and dtypes of what both save ("none" does
+    not). `debug` and `early_stop` change nothing: no log of ops is kept, and the second run is
+    recorded whole, of which only what is needed is computed.
+
+    Example:
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> checkpoint(torch.exp, x, use_reentrant=False).sum().backward()
+        >>> x.grad
+        tensor([2.7183, 2.7183])
+    """
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. "
@@ -132,10 +202,19 @@ def checkpoint(
     if use_reentrant:
         if kwargs:
             raise ValueError(f"Unexpected keyword arguments: {','.join(kwargs)}")
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError(
+                "Passing `context_fn` or `debug` is only supported when use_reentrant=False."
+            )
         return CheckpointFunction.apply(function, preserve_rng_state, *args)
-    state = torch.get_rng_state() if preserve_rng_state else None
-    frame = _Frame(lambda: function(*args, **kwargs), state)
-    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack):
+    if determinism_check not in CHECKS:
+        raise ValueError(
+            f"determinism_check should be one of {list(CHECKS)}, but got {determinism_check}"
+        )
+    first, second = context_fn()
+    conditions = _Conditions(preserve_rng_state)
+    frame = _Frame(lambda: function(*args, **kwargs), conditions, second, CHECKS[determinism_check])
+    with torch.autograd.graph.saved_tensors_hooks(frame.pack, frame.unpack), first:
         return function(*args, **kwargs)
 
 
@@ -160,4 +239,7 @@ def checkpoint_sequential(
     return piece((segments - 1) * size, len(steps))(input)
 
 
-__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential"]
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
+    "noop_context_fn",
+]  # fmt: skip

@@ -1,25 +1,13 @@
 """Each rule of tools/arch_check.py sees a planted violation, and the real tree has none."""
 
-import importlib.util
-import sys
 import textwrap
 from pathlib import Path
 
+import arch_check
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-
-def load_tool():
-    path = ROOT / "tools" / "arch_check.py"
-    spec = importlib.util.spec_from_file_location("arch_check", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-arch_check = load_tool()
 
 # The least tree in which every arrow has both ends.
 SKELETON = (
@@ -242,16 +230,6 @@ def test_bare_todo_is_found(tree, comment):
 @pytest.mark.parametrize("line", ["# TODO(#12): mend", 'x = "TODO"', "# todos of the user"])
 def test_todo_with_an_issue_passes(tree, line):
     assert tree("ir/a.py", line + "\n") == []
-
-
-def test_sizes_list_what_is_large(tmp_path, tree):
-    tree("ir/a.py", "def f():\n" + "    x = 1\n" * 90)
-    tree("ir/b.py", "x = 1\n" * 700)
-    messages = [str(f) for f in arch_check.sizes(arch_check.Checker(tmp_path).sources)]
-    assert messages == [
-        "rushlight/ir/a.py:1: 91 lines in function f",
-        "rushlight/ir/b.py:1: 700 lines in one file",
-    ]
 
 
 def test_main_gives_exit_code_one_and_file_and_line(tmp_path, tree, capsys):

@@ -1,6 +1,7 @@
 """Each folder of the package explains itself, and the documents name files that exist."""
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -35,11 +36,31 @@ def test_readme_names_only_files_that_exist(folder):
     assert missing == []
 
 
+@pytest.mark.parametrize("folder", package_folders(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_readme_names_every_file(folder):
+    """By its name or a pattern (`functions_*.py`): a reader finds each file from the README."""
+    readme = folder / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    patterns = re.findall(r"`([\w.*/-]+)`", text)
+    files = [path.name for path in folder.glob("*.py") if not path.name.startswith("_")]
+    unnamed = [name for name in files if not any(fnmatch(name, p) for p in patterns)]
+    assert unnamed == [], f"add to 'Files in reading order' of {readme.relative_to(ROOT)}"
+
+
 def exists(folder: Path, name: str) -> bool:
     return any((base / name).exists() for base in (folder, ROOT, ROOT / "rushlight"))
 
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+def test_document_names_only_files_that_exist(document):
+    """`folder/file.py` and `folder/`, from the root or from the package."""
+    text = document.read_text(encoding="utf-8")
+    named = re.findall(r"`([\w-]+/[\w./-]*\.(?:py|md|txt|sh|tsv)|[\w-]+(?:/[\w-]+)*/)`", text)
+    missing = [name for name in named if not exists(document.parent, name)]
+    assert missing == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,28 +1,14 @@
 """Public names resolve, stay, and are those that the documents use."""
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 
+import public_names as tool
 import pytest
 
 import rushlight as torch
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def load_tool():
-    path = ROOT / "tools" / "public_names.py"
-    spec = importlib.util.spec_from_file_location("public_names", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load_tool()
 
 
 def test_every_listed_name_is_still_there():

@@ -1,25 +1,14 @@
 """Each rule of tools/style_check.py sees a planted violation, and the real tree has none."""
 
-import importlib.util
-import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+import style_check
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def load_tool():
-    path = ROOT / "tools" / "style_check.py"
-    spec = importlib.util.spec_from_file_location("style_check", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-style_check = load_tool()
 LONG_BODY = "\n".join(f"    x{i} = {i}" for i in range(style_check.MOST_FUNCTION_LINES))
 
 

@@ -1,4 +1,4 @@
-"""The example as a module, on a framework of the test's choice."""
+"""The examples as modules, on a framework of the test's choice."""
 
 import importlib
 import importlib.util
@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "gpt.py"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
-def load_example(framework) -> types.ModuleType:
-    """The example with `framework` in the place of its import line."""
-    text = EXAMPLE.read_text(encoding="utf-8")
+def load_example(framework, name: str = "gpt") -> types.ModuleType:
+    """An example with `framework` in the place of its import line."""
+    path = EXAMPLES / f"{name}.py"
+    text = path.read_text(encoding="utf-8")
     line = "import rushlight as torch"
     assert text.count(f"\n{line}") == 1
-    code = compile(text.replace(f"\n{line}", "\n#"), str(EXAMPLE), "exec")
-    module = types.ModuleType("gpt_example")
+    code = compile(text.replace(f"\n{line}", "\n#"), str(path), "exec")
+    module = types.ModuleType(f"{name}_example")
     module.torch = framework
     sys.modules[module.__name__] = module
     exec(code, module.__dict__)
@@ -43,7 +44,10 @@ def plain_example():
 @pytest.fixture(scope="session")
 def example():
     """The example on Rushlight."""
-    rushlight = importlib.import_module("rushlight")
-    if not hasattr(rushlight, "nn"):
-        pytest.skip("this build of rushlight has no nn yet")
-    return load_example(rushlight)
+    return load_example(importlib.import_module("rushlight"))
+
+
+@pytest.fixture(scope="session")
+def long_context():
+    """The example with documents, on Rushlight."""
+    return load_example(importlib.import_module("rushlight"), "long_context")

@@ -58,6 +58,16 @@ def test_other_attentions_train_and_write(example, kind, tmp_path, capsys):
     assert "the same logits, bit for bit: True" in capsys.readouterr().out
 
 
+def test_fused_loss_trains_to_the_same_losses(example, tmp_path):
+    def losses(*more):
+        options = [*SMALL.split(), "--steps", "4", "--out", str(tmp_path), *more]
+        assert example.main(options) == 0
+        found = summary(tmp_path)
+        return [*found["losses"], found["validation"]["GPT"]]
+
+    assert losses("--loss", "fused") == pytest.approx(losses(), rel=1e-5)
+
+
 def test_documents_do_not_go_with_compile(example, capsys):
     with pytest.raises(SystemExit):
         example.main(["--attention", "document", "--compile"])

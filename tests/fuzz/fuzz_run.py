@@ -18,13 +18,13 @@ import numpy as np
 from rushlight.backends import find_backend
 from rushlight.backends.llvm import executor
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.backends.llvm.pool import set_num_threads
 from rushlight.engine.programs import Program, Template, compile_recording, make_template
 from rushlight.engine.realize import run_program
 from rushlight.engine.signature import Recording, offset_positions, record
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, buffer_node, make_node, topological
 from rushlight.runtime.buffer import allocate
+from rushlight.runtime.threads import set_num_threads
 
 NO_AVX512 = "-avx512f,-avx512vl,-avx512bw,-avx512dq"
 TARGETS = {"host": "", "avx2": NO_AVX512, "generic": f"-avx,-avx2,-fma,-f16c,{NO_AVX512}"}

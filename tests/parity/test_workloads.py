@@ -21,7 +21,8 @@ def test_workload_agrees(oracle, rushlight, root, name):
     assert "failed" not in done.stdout
 
 
-def test_example_gpt_has_the_losses_of_pytorch(oracle, rushlight, root):
+@pytest.mark.parametrize("loss", ["plain", "fused"])
+def test_example_gpt_has_the_losses_of_pytorch(oracle, rushlight, root, loss):
     """The same weights and batches give the same losses over a few whole training steps."""
     spec = importlib.util.spec_from_file_location(
         "example_loader", root / "tests" / "examples" / "conftest.py"
@@ -31,7 +32,8 @@ def test_example_gpt_has_the_losses_of_pytorch(oracle, rushlight, root):
     losses, weights = {}, None
     for framework in (oracle, rushlight):
         example = loader.load_example(framework)
-        args = example.parse("--layers 2 --width 32 --heads 2 --block 32 --batch 4".split())
+        options = "--layers 2 --width 32 --heads 2 --block 32 --batch 4 --loss"
+        args = example.parse([*options.split(), loss])
         trainer = example.Trainer(example.Corpus(example.load_text(None)), args)
         if weights is None:
             weights = {n: p.detach().numpy().copy() for n, p in trainer.model.named_parameters()}

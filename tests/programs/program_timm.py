@@ -54,6 +54,6 @@ def case_features(record):
 def case_swin(record):
     net = timm.create_model(
         "swin_tiny_patch4_window7_224", img_size=32, num_classes=7, window_size=4, embed_dim=24,
-        depths=(1, 1), num_heads=(2, 2),
+        depths=(1, 1), num_heads=(2, 2), drop_path_rate=0.0,
     )  # fmt: skip
     step(record, fill(net))

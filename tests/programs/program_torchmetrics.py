@@ -1,5 +1,9 @@
 """torchmetrics: a slice, over several batches."""
 
+import doctest
+import importlib
+import pkgutil
+
 import torch
 import torchmetrics.functional as F
 from harness import integers, numbers
@@ -22,6 +26,12 @@ from torchmetrics import (
 )
 from torchmetrics.image import PeakSignalNoiseRatio, StructuralSimilarityIndexMeasure
 from torchmetrics.text import CharErrorRate, Perplexity, WordErrorRate
+
+# Examples that need a download, or a package that is not here.
+WITHOUT = frozenset(
+    """bert_score infolm rouge_score cluster_accuracy mean_average_precision
+    _get_tv_model_features""".split()
+)
 
 
 def batches(metric, make):
@@ -83,3 +93,30 @@ def case_collection(record):
     record.put("mean", mean.compute())
     state = metrics.state_dict()
     record.put("states", len(state))
+
+
+def own_examples():
+    """The examples in the package's docstrings, with their printed results: those that draw no
+    random numbers."""
+    for info in pkgutil.walk_packages(F.__path__, "torchmetrics.functional."):
+        if not info.ispkg and "deprecated" not in info.name:
+            try:
+                module = importlib.import_module(info.name)
+            except ImportError:  # it needs a package that is not here
+                continue
+            for test in doctest.DocTestFinder(exclude_empty=True).find(module):
+                if test.examples and "rand" not in (test.docstring or ""):
+                    yield test
+
+
+def case_own_examples(record):
+    """All but those that fail on PyTorch too (`WITHOUT`)."""
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    ran = 0
+    for test in own_examples():
+        if test.name.rpartition(".")[2] not in WITHOUT:
+            said = []
+            failed, _ = doctest.DocTestRunner(optionflags=options).run(test, out=said.append)
+            assert not failed, "".join(said)
+            ran += 1
+    record.put("ran", ran)

@@ -1,6 +1,7 @@
 """transformers: Llama, BERT, T5, Whisper and others, scaled down."""
 
 import tempfile
+from functools import partial
 
 import torch
 from harness import fill, integers, numbers
@@ -145,6 +146,10 @@ def case_whisper(record):
     record.gradients(net)
     net.eval()
     record.put("encoded", net.model.encoder(sound).last_hidden_state)
+    generate = partial(net.generate, sound, max_new_tokens=6, do_sample=False)
+    record.put("greedy", generate())
+    record.put("no cache", generate(use_cache=False))
+    record.put("beams", generate(num_beams=2))
 
 
 def case_vit(record):

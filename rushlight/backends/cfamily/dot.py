@@ -23,7 +23,8 @@ from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
 from rushlight.compiler.tile import ir
-from rushlight.compiler.tile.transform import coefficient, index_exprs
+from rushlight.compiler.tile.merge_axes import coefficient
+from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product

@@ -20,7 +20,8 @@ from rushlight.backends.cfamily.context import Context, bound
 from rushlight.backends.cfamily.monoid import Monoid, Parts, reduce_monoid
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
-from rushlight.compiler.tile.transform import coefficient, index_exprs
+from rushlight.compiler.tile.merge_axes import coefficient
+from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 

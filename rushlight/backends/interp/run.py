@@ -200,12 +200,7 @@ class _Run:
             return found.reshape(shape)
 
         with np.errstate(all="ignore"):
-            kept = np.ones(shape, bool)
-            if grid.keep is not None:
-                (keep,) = self.values([grid.keep], pairs, {})
-                kept = _full(keep, pairs.count).reshape(shape)
-            if grid.causal:
-                kept = kept & np.tri(*shape[1:], dtype=bool)
+            kept = self._kept(grid, pairs, shape)
             accs = [
                 products(operand(p.a, grid.l, p.k), operand(p.b, grid.s, p.k)).ravel()
                 for p in grid.products
@@ -224,6 +219,14 @@ class _Run:
                     count = int(self.top.extent(bins.n)[0])
                     found = binned(weights, places, count)
                     self._results(bins.stores, lead, (bins.n,), found)
+
+    def _kept(self, grid: ir.AttentionGrid, pairs: Points, shape: tuple[int, ...]) -> np.ndarray:
+        """The pairs that mask and causality keep."""
+        kept = np.ones(shape, bool)
+        if grid.keep is not None:
+            (keep,) = self.values([grid.keep], pairs, {})
+            kept = _full(keep, pairs.count).reshape(shape)
+        return kept & np.tri(*shape[1:], dtype=bool) if grid.causal else kept
 
     def _softmax(
         self, grid: ir.AttentionGrid, lead: Points, scores: np.ndarray, kept: np.ndarray,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -64,6 +65,26 @@ def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | 
             return OTHER
         stride += coef
     return stride if stride in (0, 1, PAIR) else OTHER
+
+
+def period_along(roots: Sequence[E], axis: str) -> int:
+    """After how many steps along an axis the divisions by numbers in indices start again."""
+    names = free_names(roots)
+    return math.lcm(*(_period(_index_of(node), axis, names) for node in tuple(names)))
+
+
+def _period(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int:
+    periods = [1]
+    for atom in at.atoms() if isinstance(at, Expr) else ():
+        if isinstance(atom, OpAtom) and isinstance(atom.b, int) and _depends(atom, axis, names):
+            inner = _period(atom.a, axis, names)
+            periods.append(inner if _repeats(atom.a) else inner * atom.b)
+    return math.lcm(*periods)
+
+
+def _repeats(at: Index) -> bool:
+    """Is it a remainder, which starts again by itself?"""
+    return isinstance(at, Expr) and all(atom.op == "mod" for atom in at.atoms())
 
 
 def every_second(size: Index, base: Index, stride: Index) -> int | None:

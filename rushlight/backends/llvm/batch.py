@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight.backends.llvm.access import OTHER, find_accesses, free_names, stride_along
-from rushlight.backends.llvm.flatten import substitute_indices
-from rushlight.compiler.tile.ir import Axis, DotGrid, Store
-from rushlight.ir.scalar import index
+from rushlight.compiler.tile.ir import Axis, DotGrid
+from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.symint import floordiv, mod
 
 
@@ -37,16 +36,12 @@ def _fold_last(grid: DotGrid) -> DotGrid | None:
         last.name: floordiv(rows.var, grid.m.extent),
         grid.m.name: mod(rows.var, grid.m.extent),
     }
-    (a,) = substitute_indices([grid.a], mapping)
+    change = Substitution(mapping)
+    a = change.expr(grid.a)
     access = find_accesses([a], ())
     along_rows = [stride_along(at, rows.name, access.names) for at in access.reads]
     along_k = [stride_along(at, grid.k.name, access.names) for at in access.reads]
     if OTHER in along_rows and OTHER in along_k:
         return None
-    stores = []
-    for store in grid.stores:
-        # The offset goes as an `index` leaf: it may hold loaded values, expressions themselves.
-        roots = [index(store.at), store.value, *([] if store.mask is None else [store.mask])]
-        at, value, *mask = substitute_indices(roots, mapping)
-        stores.append(Store(store.dest, at.meta, value, *mask))
-    return replace(grid, batch=tuple(batch), m=rows, a=a, stores=tuple(stores))
+    stores = tuple(map(change.store, grid.stores))
+    return replace(grid, batch=tuple(batch), m=rows, a=a, stores=stores)

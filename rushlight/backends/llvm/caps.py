@@ -6,12 +6,12 @@ Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can 
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
+from rushlight.base.config import available_cores
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
 
@@ -82,7 +82,7 @@ def find_caps(override: str = "", threads: int = 0) -> Caps | Missing:
         name="llvm",
         features=features,
         vector_bytes=split_target(features).vector_bytes,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=threads or available_cores(),
         stack_tile_bytes=32 << 10,
         dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
     )

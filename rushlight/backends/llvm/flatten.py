@@ -8,13 +8,13 @@ elements are neighbours. Where a division stays, the axes are left as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from rushlight.compiler.tile.ir import Axis, Reduce
-from rushlight.ir.scalar import E, as_index, make, topological
+from rushlight.compiler.tile.transform import Substitution
+from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr, OpAtom, floordiv, mod, product
-from rushlight.ir.symint_walk import substitute, variables
+from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
 
@@ -31,7 +31,8 @@ def flatten_over(statement: Reduce) -> Reduce:
         place = floordiv(flat.var, inner)
         mapping[axis.name] = place if axis is over[0] else mod(place, axis.extent)
         inner = inner * axis.extent
-    values = substitute_indices([item.value for item in statement.items], mapping)
+    change = Substitution(mapping)
+    values = [change.expr(item.value) for item in statement.items]
     if any(_divides(value, flat) for value in values):
         return statement
     items = tuple(
@@ -60,27 +61,3 @@ def _indices(node: E) -> tuple[Index, ...]:
     if node.op == "check_index":
         return (node.meta[0],)
     return (node.meta,) if node.op == "index" else ()
-
-
-def substitute_indices(roots: list[E], mapping: Mapping[str, Index]) -> list[E]:
-    """The expressions with axes replaced in every index, in loaded indices as well."""
-    new: dict[E, E] = {}
-
-    def index(at: Index) -> Index:
-        inside = {
-            v.name: as_index(new[v.payload], v.atom.lo, v.atom.hi)  # type: ignore[index]
-            for v in variables(at).values()
-            if v.kind == "value"
-        }
-        return substitute(at, {**mapping, **inside})
-
-    for node in topological(tuple(roots)):
-        meta = node.meta
-        if node.op in ("load", "local"):
-            meta = (meta[0], index(meta[1]))
-        elif node.op == "index":
-            meta = index(meta)
-        elif node.op == "check_index":
-            meta = (index(meta[0]), meta[1])
-        new[node] = make(node.op, tuple(new[a] for a in node.args), node.dtype, meta)
-    return [new[root] for root in roots]

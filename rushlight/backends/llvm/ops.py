@@ -35,6 +35,7 @@ class SplatConstant(ir.FormattedConstant):
     def __init__(self, kind: ir.VectorType, one: ir.Constant) -> None:
         # The base class would take the text for an element and repeat it.
         ir.Constant.__init__(self, kind, ir.Undefined)
+        self.one = one
         self.constant = f"splat ({one.type} {one.get_reference()})"
 
 
@@ -184,9 +185,18 @@ def invert(op: Op) -> ir.Value:
     return op.b.xor(x, constant(x.type, -1 if op.dtype.kind != "bool" else 1))
 
 
+def _shifts_less_than_all(y: ir.Value, op: Op) -> bool:
+    """Is it known that at least one bit stays?"""
+    one = y.one if isinstance(y, SplatConstant) else y
+    known = isinstance(one, ir.Constant) and isinstance(one.constant, int)
+    return known and 0 <= one.constant < 8 * op.dtype.itemsize
+
+
 def shift_left(op: Op) -> ir.Value:
     """Shifting out all bits gives 0 (LLVM alone: poison)."""
     b, (x, y) = op.b, op.args
+    if _shifts_less_than_all(y, op):
+        return b.shl(x, y)
     width = constant(x.type, 8 * op.dtype.itemsize)
     inside = b.icmp_unsigned("<", y, width)
     zero = constant(x.type, 0)
@@ -196,6 +206,8 @@ def shift_left(op: Op) -> ir.Value:
 def shift_right(op: Op) -> ir.Value:
     """Arithmetic for signed (at most width - 1), else logical (all bits out gives 0)."""
     b, (x, y) = op.b, op.args
+    if _shifts_less_than_all(y, op):
+        return b.ashr(x, y) if op.dtype.kind == "int" else b.lshr(x, y)
     width = 8 * op.dtype.itemsize
     inside = b.icmp_unsigned("<", y, constant(x.type, width))
     if op.dtype.kind == "int":

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from itertools import islice
 from operator import is_
 from typing import Any
 
@@ -25,12 +25,13 @@ import numpy as np
 from rushlight.backends.llvm.executor import Segment, Tables, run_segment
 from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
+from rushlight.compiler.host_calls import run_with_shapes
 from rushlight.compiler.numbers import ScalarSlots
 from rushlight.compiler.size_functions import compile_ints
 from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.ir.symint import Expr, Var, mul
 from rushlight.ir.symint_walk import substitute
-from rushlight.runtime.buffer import Buffer, allocate, from_address
+from rushlight.runtime.buffer import Buffer, allocate
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
 OP_PS = 150
@@ -268,18 +269,9 @@ def _run_host(
     addresses: np.ndarray,
     ints: np.ndarray,
 ) -> None:
-    sizes = list(sizes_of(*ints.tolist()))
-    arrays = []
-    numbers = (*call.inputs, *call.outputs)
-    for number, shape in zip(numbers, call.shapes, strict=True):
-        dims, sizes = tuple(sizes[: len(shape)]), sizes[len(shape) :]
-        dtype = plan.buffers[number].dtype
-        is_input = len(arrays) < len(call.inputs)
-        nbytes = prod(dims) * dtype.itemsize
-        view = from_address(int(addresses[number]), nbytes, plan, readonly=is_input)
-        arrays.append(view.view(dtype, dims))
-    split = len(call.inputs)
-    call.run(arrays[:split], arrays[split:])
+    sizes = iter(sizes_of(*ints.tolist()))
+    shapes = [tuple(islice(sizes, len(shape))) for shape in call.shapes]
+    run_with_shapes(call, plan, addresses, shapes)
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

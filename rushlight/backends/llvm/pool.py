@@ -1,10 +1,10 @@
 """The native thread pool: worker threads that enter native code once and stay there.
 
-Gives the process's `Pool` (executor.py runs launch tables on it) and `set_num_threads` /
-`get_num_threads`. Always true: workers are daemon threads that
-hold no Python lock while they wait or work; they spin `spin_us` after the last region, then sleep;
-they are sent home before the interpreter exits and before a pool of another size takes over; the
-child of a fork starts with a fresh pool.
+Gives the process's `Pool`, on which executor.py runs launch tables; runtime/threads.py says how
+large it is. Always true: workers are daemon threads that hold no Python lock while they wait or
+work; they spin `spin_us` after the last region, then sleep; they are sent home before the
+interpreter exits and before a pool of another size takes over; the child of a fork starts with a
+fresh pool.
 
 Not on Windows yet: the sleep uses pthreads, so there every program runs on the calling thread.
 """
@@ -22,8 +22,8 @@ import numpy as np
 from rushlight.backends.llvm.pool_ir import BIAS, OFFSETS, POOL_BYTES, native
 from rushlight.base.config import config
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.threads import num_threads, on_change
 
-_MAX_THREADS = 4096
 # An interpreter that exits does not wait longer for a program of a daemon thread.
 _EXIT_WAIT_S = 10.0
 
@@ -99,46 +99,30 @@ def pause_ns() -> float:
     return max(best, 0.1)
 
 
-def default_threads() -> int:
-    """The setting num_threads, or else the CPUs this process may use."""
-    if os.name == "nt":
-        return 1
-    if config.num_threads:
-        return config.num_threads
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class _State:
     """The process's pool, made at first use."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.pool: Pool | None = None
-        self.threads = 0
 
 
 _STATE = _State()
 
 
-def get_num_threads() -> int:
-    """How many threads a program may use, the calling one included."""
-    return _STATE.threads or default_threads()
+def _threads() -> int:
+    """Threads of a pool that is made now, the calling one included."""
+    return 1 if os.name == "nt" else num_threads()
 
 
-def set_num_threads(threads: int) -> None:
-    """Use this many threads from the next program on. Waits for a program that is running."""
-    if isinstance(threads, bool) or not isinstance(threads, int):
-        raise TypeError(f"set_num_threads: expects an int, got {type(threads).__name__}")
-    if not 1 <= threads <= _MAX_THREADS:
-        raise RuntimeError(
-            f"set_num_threads: expects a positive integer up to {_MAX_THREADS}, got {threads}"
-        )
+def _resize() -> None:
+    """Drop a pool of another size; waits for a program that is running."""
     with _STATE.lock:
-        _STATE.threads = 1 if os.name == "nt" else threads
-        if _STATE.pool is not None and _STATE.pool.threads != _STATE.threads:
+        if _STATE.pool is not None and _STATE.pool.threads != _threads():
             _drop_pool()
+
+
+on_change(_resize)
 
 
 def get_pool() -> Pool:
@@ -148,13 +132,13 @@ def get_pool() -> Pool:
         with _STATE.lock:
             pool = _STATE.pool
             if pool is None:
-                pool = _STATE.pool = Pool(get_num_threads(), config.spin_us)
+                pool = _STATE.pool = Pool(_threads(), config.spin_us)
     return pool
 
 
 def describe_pool() -> str:
     """The state of the pool, for people."""
-    threads = f"{get_num_threads()} threads, spinning {config.spin_us} us before they sleep"
+    threads = f"{_threads()} threads, spinning {config.spin_us} us before they sleep"
     pool = _STATE.pool
     if pool is None:
         return f"{threads}; not started (the first large program does it)"
@@ -181,9 +165,8 @@ def _drop_pool(timeout_s: float = -1) -> None:
 def _after_fork_in_child() -> None:
     """No worker lives on in the child, and a lock may be held by a thread that is not there."""
     global _STATE
-    threads, old = _STATE.threads, _STATE.pool
+    old = _STATE.pool
     _STATE = _State()
-    _STATE.threads = threads
     # The old pool's memory stays: freeing it is not worth reasoning about a half-done run.
     _LEFT_BY_FORK.append(old)
 

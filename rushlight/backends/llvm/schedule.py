@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from rushlight.backends.llvm.access import OTHER, Accesses, find_accesses, stride_along
+from rushlight.backends.llvm.access import (
+    OTHER,
+    Accesses,
+    find_accesses,
+    period_along,
+    stride_along,
+)
 from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
@@ -35,6 +41,11 @@ THIN_QUERIES = 8
 ONE_PASS_BYTES = 8 << 20
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
 PLAIN_COST = 3
+# An operand that is read in place may be computed from several (packed numbers and their scales):
+# its code is written once for each of the unrolled steps of k.
+THIN_COST = 40
+# Steps of k that may share what they load. The blocks of packed formats have 32.
+MAX_PERIOD = 64
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,8 @@ class DotSchedule:
 class ThinSchedule:
     """For few rows of a: b is read in place, once. nc: columns of an instance.
 
-    unroll: steps of k per sweep over the columns, when b is not along k.
+    unroll: steps of k per sweep over the columns, when b is not along k; whole periods of the
+    divisions of k in b's indices, so that what a block of k shares (a scale) is loaded once.
     """
 
     lanes: int
@@ -198,13 +210,19 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     if not isinstance(rows, int) or not 1 <= rows <= most:
         return None
     access = find_accesses([grid.b], ())
-    if access.cost() > PLAIN_COST or (not on_k and OTHER in _strides(access, grid.n)):
+    if on_k and access.cost() > PLAIN_COST:
+        return None
+    if not on_k and (access.cost() > THIN_COST or OTHER in _strides(access, grid.n)):
         return None
     lanes = lanes_of(grid.acc_dtype, target)
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
         nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
-    return ThinSchedule(lanes, nc, max(3, 8 // rows), along_k(grid.a, grid.m, grid.k), on_k)
+    unroll = max(3, 8 // rows)
+    period = period_along([grid.b], grid.k.name)
+    if period <= MAX_PERIOD:
+        unroll = ceildiv(unroll, period) * period
+    return ThinSchedule(lanes, nc, unroll, rows > 1 and along_k(grid.a, grid.m, grid.k), on_k)
 
 
 def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:

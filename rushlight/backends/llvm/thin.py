@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.access import find_accesses
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, emit_transpose, multiply_add
 from rushlight.backends.llvm.ops import constant, splat
@@ -32,15 +33,19 @@ from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.types import Launch
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import DotGrid
-from rushlight.ir.scalar import acc, cast
-from rushlight.ir.symint import ceildiv, maximum, product
+from rushlight.compiler.tile.known import with_known
+from rushlight.compiler.tile.transform import Substitution
+from rushlight.ir.scalar import E, acc, cast
+from rushlight.ir.symint import Var, ceildiv, maximum, product
 
 
 def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Launch:
     """The kernel function of a thin contraction; grid.m.extent is a small number."""
     emitter = ThinEmitter(ctx, grid, schedule)
     emitter.emit()
-    work = maximum(schedule.nc * grid.m.extent * grid.k.extent // schedule.lanes, 1)
+    # Every element of b is computed once, and then used by all rows.
+    steps = grid.m.extent + find_accesses([grid.b], ()).cost()
+    work = maximum(schedule.nc * steps * grid.k.extent // schedule.lanes, 1)
     name, count = ctx.function.name, product(emitter.extents)
     return Launch(name, 0, count, emitter.local_bytes, dot_grain(work), work)
 
@@ -122,6 +127,13 @@ class ThinEmitter:
         inner = {**env, self.grid.n.name: n, self.grid.k.name: k}
         return emit_value(self.ctx, self.ctx.builder, self.b, inner, lanes, {})
 
+    def _steps_of_b(self, unroll: int) -> list[E]:
+        """b at k = unroll * the sweep's number + 0, 1, ...: divisions of k become numbers."""
+        k = self.grid.k
+        sweep = Var(k.name, 0, (k.extent - 1) // unroll, "axis")
+        steps = (Substitution({k.name: sweep * unroll + step}) for step in range(unroll))
+        return [with_known(step.expr(self.b)) for step in steps]
+
     # ---- b straight ----------------------------------------------------------------------
 
     def _straight(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value) -> None:
@@ -136,18 +148,20 @@ class ThinEmitter:
             self._sweep(env, n0, count, at, 1)
 
     def _sweep(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value, unroll: int) -> None:
-        """All columns take the steps k .. k + unroll - 1."""
+        """All columns take the steps k .. k + unroll - 1; k is a multiple of unroll."""
         ctx, b, s = self.ctx, self.ctx.builder, self.schedule
         size = self.grid.acc_dtype.itemsize
-        steps = [b.add(k, i64(number)) for number in range(unroll)]
+        steps, sweep = self._steps_of_b(unroll), b.sdiv(k, i64(unroll))
         a = list(self._broadcasts(k, unroll))
 
         def body(column: ir.Value, mask: ir.Value | None) -> None:
             places = [self._sum(i64(row), column) for row in range(self.rows)]
             sums = [b.load(p, typ=self.shape.vector, align=size) for p in places]
-            n, lanes = b.add(n0, column), Lanes(s.lanes, self.grid.n, mask)
+            inner = {**env, self.grid.n.name: b.add(n0, column), self.grid.k.name: sweep}
+            known: dict[E, ir.Value] = {}
             for step, rows in zip(steps, a, strict=True):
-                sums = self._add(sums, rows, self._b(env, n, step, lanes))
+                value = emit_value(ctx, b, step, inner, Lanes(s.lanes, self.grid.n, mask), known)
+                sums = self._add(sums, rows, value)
             for value, place in zip(sums, places, strict=True):
                 b.store(value, place, align=size)
 

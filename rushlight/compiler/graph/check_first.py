@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from rushlight.base.dtypes import int64
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.in_range import is_in_range
-from rushlight.ir.node import Node, make_node, topological
+from rushlight.ir.node import Node, make_node, topological, with_sources
 from rushlight.ir.symint import Expr
 from rushlight.ops import gather_nd, iota
 
@@ -61,10 +61,7 @@ def check_first(
         }
         for i, index in checked.items():
             src[i] = index
-        if tuple(src) == node.src:
-            new[node] = node
-            continue
-        new[node] = make_node(node.op, tuple(src), node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
+        new[node] = with_sources(node, tuple(src))
         for index in checked.values():
             checks.setdefault(index, node)
         if checked:

@@ -16,7 +16,14 @@ from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.simplify import simplify
-from rushlight.ir.node import Node, buffer_node, const_node, make_node, topological, with_dtype
+from rushlight.ir.node import (
+    Node,
+    buffer_node,
+    const_node,
+    topological,
+    with_dtype,
+    with_sources,
+)
 from rushlight.ops import (
     cat,
     complex_host,  # type: ignore
@@ -176,9 +183,7 @@ class _Rewriting:
         src = [self.done[s] for s in node.src]
         plain = all(isinstance(s, Node) for s in src)
         if plain and node.dtype.kind != "complex" and op.kind != "complex":
-            if all(a is b for a, b in zip(src, node.src, strict=True)):
-                return node
-            return make_node(op, tuple(src), node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
+            return with_sources(node, tuple(src))  # type: ignore[arg-type]
         if callable(op.pair):
             return self._by_rule(node)
         if op.kind == "host":

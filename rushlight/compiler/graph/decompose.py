@@ -21,7 +21,7 @@ from rushlight.compiler.graph.pairs import (
     sum_of_pairs,
 )
 from rushlight.compiler.graph.simplify import simplify
-from rushlight.ir.node import Node, make_node, topological, with_dtype
+from rushlight.ir.node import Node, topological, with_dtype, with_sources
 from rushlight.ir.pattern import Rule
 from rushlight.ops import cast
 
@@ -66,9 +66,7 @@ class _Rewriting:
                 done[node] = self._leave_pairs(node, src, owner)
                 self.came_from.setdefault(done[node], owner)
                 continue
-            again = node
-            if src != node.src:
-                again = make_node(op, src, node.attrs, node.shape, node.dtype)
+            again = with_sources(node, src)
             if op.kind == "composite":
                 expanded = _expand(again)
                 self.trace.rewrote(op.name, defined_at(op.decompose), again, expanded)
@@ -81,14 +79,14 @@ class _Rewriting:
     def _leave_pairs(self, node: Node, src: tuple[Node, ...], owner: Node) -> Node:
         """A node that is no pair value but reads some."""
         assert node.op is not None
-        again = make_node(node.op, src, node.attrs, node.shape, node.dtype)
+        again = with_sources(node, src)
         values = [s for s in src if s.pairs]
         if node.op.kind == "attention" and all(map(stays_inside, values)):
             return again
         summed = _SUMS[node.name](again) if node.name in _SUMS else None
         if summed is None:
             src = tuple(self.as_ordinary(s, owner) for s in src)
-            summed = make_node(node.op, src, node.attrs, node.shape, node.dtype)
+            summed = with_sources(node, src)
         return summed if summed is again else self.run(summed, owner)
 
     def as_ordinary(self, node: Node, owner: Node) -> Node:

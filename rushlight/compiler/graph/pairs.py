@@ -15,7 +15,7 @@ from __future__ import annotations
 from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import axes_of, broadcast_coords
 from rushlight.ir import scalar as s
-from rushlight.ir.node import Node, const_node, make_node, topological
+from rushlight.ir.node import Node, const_node, topological, with_sources
 from rushlight.ir.symint import Expr, product
 from rushlight.ir.symint_walk import variables
 from rushlight.ops import (
@@ -75,11 +75,7 @@ def ordinary(value: Node, done: dict[Node, Node]) -> Node:
             continue
         src = tuple(done[source] for source in node.src)
         build = _ORDINARY.get(node.name)
-        assert node.op is not None
-        if build is not None:
-            done[node] = build(node, src)
-        else:
-            done[node] = make_node(node.op, src, node.attrs, node.shape, node.dtype)
+        done[node] = build(node, src) if build is not None else with_sources(node, src)
     return done[value]
 
 

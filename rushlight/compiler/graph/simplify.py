@@ -5,7 +5,7 @@ before   %3 = reshape(reshape(%1, [6]), [2, 3])     after   %3 = reshape(%1, [2,
 
 from __future__ import annotations
 
-from rushlight.ir.node import Node, make_node
+from rushlight.ir.node import Node, make_node, with_sources
 from rushlight.ir.pattern import Any, Op, Rule
 from rushlight.ir.rewrite import Rules, Told
 
@@ -32,12 +32,6 @@ def _is_same_region(node: Node, inner: Node, **_: Node) -> bool:
     return all(node.attr(name) == inner.attr(name) for name in ("start", "length", "step"))
 
 
-def _over(node: Node, *src: Node) -> Node:
-    """The node with other sources."""
-    assert node.op is not None  # leaves have no rule
-    return make_node(node.op, src, node.attrs, node.shape, node.dtype)
-
-
 def _joined_permute(node: Node, inner: Node, x: Node) -> Node:
     assert node.op is not None
     dims = tuple(inner.attrs[0][d] for d in node.attrs[0])
@@ -51,7 +45,7 @@ RULES = Rules(
     Rule("reshape_to_the_same_shape", Op("reshape", x, name="node"), lambda node, x: x,
          _has_shape_of_source),
     Rule("reshape_of_reshape", Op("reshape", Op("reshape", x), name="node"),
-         lambda node, x: _over(node, x)),
+         lambda node, x: with_sources(node, (x,))),
     Rule("expand_to_the_same_shape", Op("expand", x, name="node"), lambda node, x: x,
          _has_shape_of_source),
     Rule("permute_that_keeps_the_order", Op("permute", x, name="node"), lambda node, x: x,
@@ -67,7 +61,8 @@ RULES = Rules(
          lambda node, inner, base: base, _is_same_region),
     # What was written there before is not seen any more.
     Rule("write_over_a_write", Op("slice_scatter_", _WRITE, update, name="node"),
-         lambda node, inner, base, old, update: _over(node, base, update), _is_same_region),
+         lambda node, inner, base, old, update: with_sources(node, (base, update)),
+         _is_same_region),
     Rule("cast_to_the_same_dtype", Op("cast", x, name="node"), lambda node, x: x,
          lambda node, x: node.dtype is x.dtype),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.simplify import simplify
-from rushlight.ir.node import Node, make_node, topological
+from rushlight.ir.node import Node, topological, with_sources
 from rushlight.ops import dot, permute, reshape
 
 
@@ -26,16 +26,13 @@ def transpose_dots(
     readers = _count_readers(order, roots)
     new: dict[Node, Node] = {}
     for node in order:
-        src = tuple(new[s] for s in node.src)
         product = _transposed_dot(node, readers)
         if product is not None:
             left, right = (new[s] for s in product.src)
             new[node] = simplify(reshape(dot(_swap(right), _swap(left)), node.shape))
             trace.rewrote("transpose_dots", defined_at(transpose_dots), node, new[node])
-        elif src == node.src:
-            new[node] = node
         else:
-            new[node] = make_node(node.op, src, node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
+            new[node] = with_sources(node, tuple(new[s] for s in node.src))
         if came_from is not None and new[node] is not node:
             came_from.setdefault(new[node], node)
     return [new[root] for root in roots]

@@ -17,7 +17,7 @@ from rushlight.base.dtypes import DType, find_dtype, int64
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.simplify import simplify
 from rushlight.compiler.tile.ir import PARTIALS
-from rushlight.ir.node import Node, const_node, make_node, topological
+from rushlight.ir.node import Node, const_node, topological, with_sources
 from rushlight.ops import (
     add,
     bitcast,
@@ -55,11 +55,7 @@ def unroll_reductions(
     spread = _spread_again(order)
     new: dict[Node, Node] = {}
     for node in order:
-        src = tuple(new[s] for s in node.src)
-        here = node
-        if src != node.src:
-            here = make_node(node.op, src, node.attrs, node.shape, node.dtype)  # type: ignore[arg-type]
-        new[node] = here
+        here = new[node] = with_sources(node, tuple(new[s] for s in node.src))
         if _is_small(node) and node not in spread:
             new[node] = _written_out(here)
             trace.rewrote("unroll_reductions", defined_at(_written_out), here, new[node])

@@ -8,7 +8,7 @@ elementwise ops apply their record's scalar body; a masked region guards the loa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rushlight.base.dtypes import BYTE_FLOATS, DType, bool_, int64, uint8
 from rushlight.compiler.graph.in_range import is_in_range
@@ -83,10 +83,10 @@ class Access:
         return self._number(node) if node.leaf == "scalar" else self._leaf(node, at, mask)
 
     def _move(self, node: Node, at: Coords, mask: E | None) -> E:
-        build = getattr(self, f"_{node.name.strip('_')}", None)
+        build = self._MOVES.get(node.name)
         if build is None:
             raise AssertionError(f"{node.name} must be materialised before it is read")
-        return build(node, at, mask)
+        return build(self, node, at, mask)
 
     def _elementwise(self, node: Node, at: Coords, mask: E | None) -> E:
         op = node.op
@@ -244,6 +244,23 @@ class Access:
                 inside = s.ge(value, s.const(0, int64))
                 found = s.make("select", (inside, found, found), found.dtype)
         return found
+
+    _MOVES: ClassVar[dict[str, Callable[..., E]]] = {
+        "reshape": _reshape,
+        "permute": _permute,
+        "expand": _expand,
+        "slice_": _slice,
+        "flip": _flip,
+        "pad": _pad,
+        "cat": _cat,
+        "unfold": _unfold,
+        "slice_scatter_": _slice_scatter,
+        "iota": _iota,
+        "pair_index": _pair_index,
+        "pair_mask": _pair_mask,
+        "random_bits": _random_bits,
+        "gather_nd": _gather_nd,
+    }
 
 
 def scalar_body(scalar: Any) -> Callable[..., E]:

@@ -18,8 +18,9 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.merge_axes import coefficient, merge_axes
 from rushlight.compiler.tile.rows import COLUMNS
-from rushlight.compiler.tile.transform import Substitution, coefficient, index_exprs, merge_axes
+from rushlight.compiler.tile.transform import Substitution, index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E

@@ -18,17 +18,13 @@ from rushlight.compiler.tile.ir import (
     Statement,
 )
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
+from rushlight.compiler.tile.merge_axes import merge_axes
 from rushlight.compiler.tile.rows import (
     RowsBuilder,
     is_reduce,
 )
 from rushlight.compiler.tile.split import split_axes
-from rushlight.compiler.tile.transform import (
-    Substitution,
-    index_exprs,
-    merge_axes,
-    roots_of,
-)
+from rushlight.compiler.tile.transform import Substitution, index_exprs, roots_of
 from rushlight.ir.node import Node
 from rushlight.ir.symint import Expr, product
 

@@ -12,21 +12,15 @@ from rushlight.compiler.tile.ir import (
     Axis,
     Buffer,
     Local,
-    ReduceItem,
     Statement,
-    Store,
 )
 from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
+from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.rows import (
     COLUMNS,
     is_reduce,
 )
-from rushlight.compiler.tile.transform import (
-    Substitution,
-    coefficient,
-    index_exprs,
-)
-from rushlight.ir import scalar as s
+from rushlight.compiler.tile.transform import Substitution, index_exprs
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, minimum, product
@@ -66,22 +60,10 @@ class ColumnBlock(Substitution):
     def body(self, statements: Iterable[Statement]) -> list[Statement]:
         return [self.statement(statement) for statement in statements]
 
-    def _rebuild(self, node: E) -> E:
-        if node.op != "local":
-            return super()._rebuild(node)
-        tile, at = node.meta
-        return s.local(self._narrow(tile), self._restride(at))
-
-    def store(self, store: Store) -> Store:
-        if not isinstance(store.dest, Local):
-            return super().store(store)
-        return Store(self._narrow(store.dest), self._restride(store.at), self.expr(store.value))
-
-    def item(self, item: ReduceItem) -> ReduceItem:
-        if not isinstance(item.dest, Local):
-            return super().item(item)
-        tile, at = self._narrow(item.dest), self._restride(item.at)
-        return ReduceItem(item.kind, self.expr(item.value), tile, at)
+    def place(self, dest: Buffer | Local, at: int | Expr) -> tuple[Buffer | Local, int | Expr]:
+        if not isinstance(dest, Local):
+            return super().place(dest, at)
+        return self._narrow(dest), self._restride(at)
 
     def _narrow(self, tile: Local) -> Local:
         """The tile with `width` columns where it had all of them."""

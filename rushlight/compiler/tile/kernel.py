@@ -10,17 +10,18 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.sizes import Hints
+from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
 from rushlight.compiler.tile.inplace import reads_own_element
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
+from rushlight.compiler.tile.merge_axes import merge_axes
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import (
     Substitution,
     checked_sizes,
     grid_roots,
     index_exprs,
-    merge_axes,
     tiles_of,
 )
 from rushlight.ir import scalar as s
@@ -190,12 +191,8 @@ def _all_sizes(
     yield from buffer_sizes
 
 
-_BINDING = frozenset(
-    "axes over body batch m n k l s products runs_l runs_s row run sums update width axis".split()
-)
-
-
 def _extents(grid: AnyGrid) -> list[int | Expr]:
+    """Of all axes in a grid, wherever they stand."""
     found: list[int | Expr] = []
 
     def visit(item: Any) -> None:
@@ -204,14 +201,13 @@ def _extents(grid: AnyGrid) -> list[int | Expr]:
         elif isinstance(item, tuple):
             for part in item:
                 visit(part)
-        elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, Param)):
+        elif hasattr(item, "__dataclass_fields__") and not isinstance(item, (Buffer, ir.Local)):
             for name in item.__dataclass_fields__:
-                if name in _BINDING:
-                    visit(getattr(item, name))
+                visit(getattr(item, name))
 
     visit(grid)
-    if hasattr(grid, "rows"):
-        found.append(grid.rows)  # type: ignore[union-attr]
+    if isinstance(grid, ir.ScatterGrid):
+        found.append(grid.rows)
     return found
 
 

@@ -75,7 +75,8 @@ def map_exprs(program: ir.Program, fn: Callable[[E], E]) -> ir.Program:
     return _map_fields(program, fn)
 
 
-_PARTS = (
+# What grids are made of, besides expressions, axes, buffers and tiles.
+PARTS = (
     ir.Program, ir.Grid, ir.DotGrid, ir.AttentionGrid, ir.ScatterGrid, ir.Map, ir.Reduce,
     ir.ReduceItem, ir.Scan, ir.Sort, ir.Loop, ir.Store, ir.Product, ir.Runs, ir.PairSum,
     ir.PairBins, ir.Softmax,
@@ -92,7 +93,7 @@ def _map_fields(part: Any, fn: Callable[[E], E]) -> Any:
         items = tuple(_map_fields(p, fn) for p in part)
         same = all(a is b for a, b in zip(items, part, strict=True))
         return part if same else items
-    if not isinstance(part, _PARTS):
+    if not isinstance(part, PARTS):
         return part
     changed = {}
     for f in dataclasses.fields(part):

@@ -26,10 +26,8 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
-from rushlight.compiler.tile.transform import (
-    index_exprs,
-    merge_axes,
-)
+from rushlight.compiler.tile.merge_axes import merge_axes
+from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E

@@ -1,11 +1,11 @@
-"""Substitution in tile programs, and merging of adjacent axes.
+"""Substitution in tile programs, and what a program refers to.
 
-before   Map (i < 4, j < 8): y[i*8 + j] = x[i*8 + j]     after   Map (j < 32): y[j] = x[j]
+before   Map (j < 8): y[j] = x[j]     j -> 2*k:   y[2*k] = x[2*k]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,22 +19,17 @@ from rushlight.compiler.tile.ir import (
     Local,
     Loop,
     Map,
-    PairBins,
-    PairSum,
-    Product,
     Reduce,
-    ReduceItem,
-    Runs,
     Scan,
     ScatterGrid,
-    Softmax,
     Sort,
     Statement,
     Store,
 )
+from rushlight.compiler.tile.rewrite import PARTS
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, OpAtom, VarAtom
+from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import substitute, variables
 
 Mapping_ = Mapping[str, "int | Expr"]
@@ -80,14 +75,17 @@ class Substitution:
     def _rebuild(self, node: E) -> E:
         args = tuple(self._done[a] for a in node.args)
         if node.op in ("load", "local"):
-            buffer, at = node.meta
-            return s.make(node.op, args, node.dtype, (self.dest(buffer), self.index(at)))
+            return s.make(node.op, args, node.dtype, self.place(*node.meta))
         if node.op == "index":
             return s.index(self.index(node.meta))
         if node.op == "check_index":
             size, site = node.meta
             return s.make(node.op, args, node.dtype, (self.index(size), site))
         return node if args == node.args else s.make(node.op, args, node.dtype, node.meta)
+
+    def place(self, dest: Buffer | Local, at: int | Expr) -> tuple[Buffer | Local, int | Expr]:
+        """Where an element is read or written: its buffer or tile, and the offset there."""
+        return self.dest(dest), self.index(at)
 
     def dest(self, buffer: Buffer | Local) -> Buffer | Local:
         if isinstance(buffer, Buffer):
@@ -98,10 +96,6 @@ class Substitution:
             tile = buffer if shape == buffer.shape else replace(buffer, shape=shape)
             self._tiles[buffer] = tile
         return tile
-
-    def store(self, store: Store) -> Store:
-        mask = None if store.mask is None else self.expr(store.mask)
-        return Store(self.dest(store.dest), self.index(store.at), self.expr(store.value), mask)
 
     def axis_list(self, axes: Sequence[Axis]) -> tuple[Axis, ...]:
         result: list[Axis] = []
@@ -114,120 +108,35 @@ class Substitution:
                 result.append(axis if extent == axis.extent else Axis(axis.name, extent))
         return tuple(result)
 
-    def statement(self, statement: Statement) -> Statement:
-        if isinstance(statement, Map):
-            stores = tuple(self.store(store) for store in statement.stores)
-            return Map(self.axis_list(statement.axes), stores)
-        if isinstance(statement, Reduce):
-            items = tuple(self.item(item) for item in statement.items)
-            return Reduce(
-                self.axis_list(statement.axes),
-                self.axis_list(statement.over),
-                items,
-                statement.order,
-            )
-        if isinstance(statement, Scan):
-            return replace(
-                statement,
-                axes=self.axis_list(statement.axes),
-                over=self.axis(statement.over),
-                value=self.expr(statement.value),
-                dest=self.dest(statement.dest),
-                at=self.index(statement.at),
-            )
-        if isinstance(statement, Sort):
-            return replace(
-                statement,
-                over=self.axis(statement.over),
-                key=self.expr(statement.key),
-                dest=self.dest(statement.dest),
-                at=self.index(statement.at),
-            )
-        body = tuple(self.statement(inner) for inner in statement.body)
-        return Loop(self.axis(statement.axis), body)
+    def store(self, store: Store) -> Store:
+        return self._part(store)
 
-    def item(self, item: ReduceItem) -> ReduceItem:
-        finish = None if item.finish is None else self.expr(item.finish)
-        return replace(
-            item,
-            value=self.expr(item.value),
-            dest=self.dest(item.dest),
-            at=self.index(item.at),
-            finish=finish,
-        )
+    def statement(self, statement: Statement) -> Statement:
+        return self._part(statement)
 
     def grid(self, grid: AnyGrid) -> AnyGrid:
-        if isinstance(grid, Grid):
-            body = tuple(self.statement(inner) for inner in grid.body)
-            return Grid(self.axis_list(grid.axes), body)
-        if isinstance(grid, DotGrid):
-            m, n, k = (self.axis(axis) for axis in (grid.m, grid.n, grid.k))
-            stores = tuple(self.store(store) for store in grid.stores)
-            return DotGrid(
-                self.axis_list(grid.batch),
-                m,
-                n,
-                k,
-                self.expr(grid.a),
-                self.expr(grid.b),
-                grid.acc_dtype,
-                stores,
-            )
-        if isinstance(grid, AttentionGrid):
-            return self.attention(grid)
-        return replace(
-            grid,
-            update=self.axis(grid.update),
-            width=self.axis(grid.width),
-            rows=self.index(grid.rows),
-            row=self.expr(grid.row),
-            value=self.expr(grid.value),
-            dest=self.dest(grid.dest),
-        )
+        return self._part(grid)
 
-    def attention(self, grid: AttentionGrid) -> AttentionGrid:
-        return replace(
-            grid,
-            batch=self.axis_list(grid.batch),
-            l=self.axis(grid.l),
-            s=self.axis(grid.s),
-            products=tuple(
-                Product(self.axis(p.k), self.expr(p.a), self.expr(p.b)) for p in grid.products
-            ),
-            keep=None if grid.keep is None else self.expr(grid.keep),
-            runs_l=self.runs(grid.runs_l),
-            runs_s=self.runs(grid.runs_s),
-            softmax=self.softmax(grid.softmax),
-            sums=tuple(map(self.pair_sum, grid.sums)),
-            bins=tuple(map(self.pair_bins, grid.bins)),
-        )
-
-    def runs(self, runs: Runs | None) -> Runs | None:
-        if runs is None:
-            return None
-        parts = {name: self.expr(getattr(runs, name)) for name in RUN_PARTS}
-        return replace(runs, row=self.axis(runs.row), run=self.axis(runs.run), **parts)
-
-    def softmax(self, softmax: Softmax | None) -> Softmax | None:
-        if softmax is None:
-            return None
-        lse, top = (
-            tuple(map(self.store, stores)) for stores in (softmax.lse_stores, softmax.top_stores)
-        )
-        return replace(softmax, score=self.expr(softmax.score), lse_stores=lse, top_stores=top)
-
-    def pair_sum(self, item: PairSum) -> PairSum:
-        n = None if item.n is None else self.axis(item.n)
-        other = None if item.other is None else self.expr(item.other)
-        stores = tuple(map(self.store, item.stores))
-        return PairSum(item.over, self.expr(item.weight), n, other, stores)
-
-    def pair_bins(self, item: PairBins) -> PairBins:
-        stores = tuple(map(self.store, item.stores))
-        return PairBins(self.expr(item.weight), self.expr(item.bin), self.axis(item.n), stores)
-
-    def axis(self, axis: Axis) -> Axis:
-        return self.axis_list([axis])[0]
+    def _part(self, part: Any) -> Any:
+        """Whatever grids are made of, field by field."""
+        if isinstance(part, E):
+            return self.expr(part)
+        if isinstance(part, Expr):
+            return self.index(part)
+        if isinstance(part, Axis):
+            return self.axis_list([part])[0]
+        if isinstance(part, (Buffer, Local)):
+            return self.dest(part)
+        if isinstance(part, tuple):
+            all_axes = bool(part) and isinstance(part[0], Axis)
+            return self.axis_list(part) if all_axes else tuple(map(self._part, part))
+        if not isinstance(part, PARTS):
+            return part
+        names = part.__dataclass_fields__
+        changed = {name: self._part(getattr(part, name)) for name in names}
+        if "dest" in names and "at" in names:
+            changed["dest"], changed["at"] = self.place(part.dest, part.at)
+        return replace(part, **changed)
 
 
 RUN_PARTS = ("begin", "end", "first", "stop", "code")
@@ -245,6 +154,8 @@ def roots_of(statement: Statement) -> Iterable[E]:
         for item in statement.items:
             yield item.value
             yield s.index(item.at)
+            if item.finish is not None:
+                yield item.finish
     elif isinstance(statement, Scan):
         yield statement.value
         yield s.index(statement.at)
@@ -336,73 +247,3 @@ def tiles_of(grid: AnyGrid) -> list[Local]:
             parts = (statement,)
         found.update((part.dest, None) for part in parts if isinstance(part.dest, Local))
     return list(found)
-
-
-def coefficient(at: int | Expr, name: str) -> int | Expr | None:
-    """The factor of an axis in an index; None when the index is not affine in it."""
-    if not isinstance(at, Expr):
-        return 0
-    total: int | Expr = 0
-    for monomial, coef in at.terms:
-        count = 0
-        rest: int | Expr = coef
-        for atom in monomial:
-            if isinstance(atom, VarAtom):
-                if atom.name == name:
-                    count += 1
-                else:
-                    rest = rest * atom.var
-            else:
-                assert isinstance(atom, OpAtom)
-                if name in variables(atom.a) or name in variables(atom.b):
-                    return None
-                rest = rest * Expr((((atom,), 1),), 0)
-        if count > 1:
-            return None
-        if count:
-            total = total + rest
-    return total
-
-
-def merge_axes(
-    axes: Sequence[Axis],
-    exprs: Sequence[int | Expr],
-    can_merge: Callable[[Axis, Axis], bool] = lambda a, b: True,
-) -> tuple[list[Axis], dict[str, int | Expr], dict[str, tuple[Axis, ...]]]:
-    """Join neighbours whose indices move together. Gives the new axes, the index mapping, and for
-    every old axis the new ones that stand for it (an axis joined into the next one gives none)."""
-    result: list[Axis] = []
-    mapping: dict[str, int | Expr] = {}
-    stands_for: dict[str, tuple[Axis, ...]] = {}
-    pending = list(axes)
-    while pending:
-        axis = pending.pop(0)
-        if axis.extent == 1 and (pending or result):
-            mapping[axis.name] = 0
-            stands_for[axis.name] = ()
-            continue
-        if (
-            result
-            and can_merge(result[-1], axis)
-            and _moves_together(result[-1], axis, exprs, mapping)
-        ):
-            outer = result.pop()
-            joined = Axis(axis.name, outer.extent * axis.extent)
-            mapping[outer.name] = 0
-            stands_for[outer.name] = ()
-            stands_for[axis.name] = (joined,)
-            mapping[axis.name] = joined.var
-            result.append(joined)
-        else:
-            result.append(axis)
-    return result, mapping, stands_for
-
-
-def _moves_together(
-    outer: Axis, inner: Axis, exprs: Sequence[int | Expr], mapping: Mapping_
-) -> bool:
-    for at in exprs:
-        slow, fast = coefficient(at, outer.name), coefficient(at, inner.name)
-        if slow is None or fast is None or slow != fast * inner.extent:
-            return False
-    return True

@@ -44,9 +44,6 @@ class _InstanceNorm(_NormBase):
         """Without and with a batch."""
         return (self.unbatched_dim, self.unbatched_dim + 1)
 
-    def _get_no_batch_dim(self) -> int:
-        return self.unbatched_dim
-
     def _normalized(self, input: torch.Tensor) -> torch.Tensor:
         return F.instance_norm(
             input,

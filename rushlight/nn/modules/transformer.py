@@ -55,19 +55,22 @@ class _Layer(Module):
 
     attentions: tuple[str, ...]
 
-    def _build(
+    def __init__(
         self,
         d_model: int,
         nhead: int,
-        dim_feedforward: int,
-        dropout: float,
-        activation: Activation,
-        layer_norm_eps: float,
-        batch_first: bool,
-        norm_first: bool,
-        bias: bool,
-        options: dict[str, Any],
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
         for name in self.attentions:
             attention = MultiheadAttention(
                 d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first, **options
@@ -110,27 +113,6 @@ class TransformerEncoderLayer(_Layer):
 
     attentions = ("self_attn",)
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        self._build(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, options,
-        )  # fmt: skip
-
     def forward(
         self,
         src: Tensor,
@@ -172,27 +154,6 @@ class TransformerDecoderLayer(_Layer):
     """
 
     attentions = ("self_attn", "multihead_attn")
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: Activation = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        self._build(
-            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first,
-            norm_first, bias, options,
-        )  # fmt: skip
 
     def forward(
         self,

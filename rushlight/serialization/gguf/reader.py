@@ -21,6 +21,7 @@ import numpy as np
 import rushlight as torch
 from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
 from rushlight.serialization.gguf.kinds import KINDS, Kind
+from rushlight.serialization.gguf.packed import PackedMatrix, pack
 from rushlight.serialization.source import Source
 from rushlight.tensors.cells import own_array
 
@@ -132,6 +133,13 @@ class GGUFTensor:
                 f"tensor '{self.name}' has blocks of kind {kind.name}, which are not unpacked here"
             )
         return values if dtype is None else values.to(dtype)
+
+    def packed(self) -> PackedMatrix:
+        """Return a matrix whose numbers stay packed; they are unpacked inside of its products.
+
+        UnsupportedObjectError: not two dimensions, or blocks other than Q4_0, Q4_1 and Q8_0.
+        """
+        return pack([self])
 
 
 class GGUFFile:

@@ -12,8 +12,13 @@ import rushlight as torch
 
 def half(blocks: torch.Tensor, at: int) -> torch.Tensor:
     """Return the float16 at a byte of each block, as a column of float32."""
-    low, high = wide(blocks[:, at : at + 1]), wide(blocks[:, at + 1 : at + 2])
-    return (low + high * 256).to(torch.uint16).view(torch.float16).to(torch.float32)
+    return half_bits(blocks, at).to(torch.float32)
+
+
+def half_bits(blocks: torch.Tensor, at: int) -> torch.Tensor:
+    """Return the float16 at a byte of each block (..., bytes), as a column (..., 1) of float16."""
+    low, high = wide(blocks[..., at : at + 1]), wide(blocks[..., at + 1 : at + 2])
+    return (low + high * 256).to(torch.uint16).view(torch.float16)
 
 
 def wide(values: torch.Tensor) -> torch.Tensor:

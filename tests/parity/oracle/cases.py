@@ -22,6 +22,7 @@ PLAIN = (bool, int, float, complex, str, type(None), type(Ellipsis))
 NAMED = ("dtype", "layout", "memory_format")
 NARROW = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32"}
 LIMIT = 1 << 18
+NUMPY_DIMS = 64
 
 
 class Unsuited(Exception):
@@ -35,7 +36,8 @@ def dtype_name(tensor: Any) -> str:
 def array_of(tensor: Any) -> np.ndarray:
     """The values; dtypes that numpy lacks come as float32."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    return np.array((tensor.float() if dtype_name(tensor) in NARROW else tensor).numpy())
+    tensor = tensor.float() if dtype_name(tensor) in NARROW else tensor
+    return np.array(tensor.numpy(force=True))  # PyTorch's tensors of zeros without memory
 
 
 def find(module: ModuleType, name: str) -> Any:
@@ -143,6 +145,9 @@ class Decoder:
             name = self.dtype[1]
             values = values.astype(NARROW.get(name, name))
         steps = [s * values.itemsize for s in entry["strides"]]
+        if len(entry["shape"]) > NUMPY_DIMS:
+            made = from_array(self.module, values, name)
+            return made.clone().as_strided(entry["shape"], entry["strides"])
         if values.size:
             array = np.lib.stride_tricks.as_strided(values, entry["shape"], steps)
         else:
@@ -225,7 +230,9 @@ def gradients(
 def _seed(shape: Any, i: int, dtype: str) -> np.ndarray:
     rng, shape = np.random.RandomState(99 + i), tuple(shape)
     seed = np.asarray(rng.uniform(-1, 1, shape), np.float32)
-    return seed + 1j * rng.uniform(-1, 1, shape).astype(np.float32) if "complex" in dtype else seed
+    if "complex" in dtype:
+        seed = np.asarray(seed + 1j * np.asarray(rng.uniform(-1, 1, shape), np.float32))
+    return seed
 
 
 def shares_memory(module: ModuleType, decoder: Decoder, outs: list[Any]) -> bool | None:

@@ -196,3 +196,30 @@ def test_small_instances_share_a_unit_of_work_and_large_ones_do_not():
     assert grain(1, 1024, 1024, 256) == 1
     assert grain(4096, 8, 8, 8) >= 64
     assert grain(64, 1, 64, Var("K", 0)) <= 16
+
+
+def scaled_blocks(m, n, k, block=32) -> Case:
+    """x[m, k] @ (scale[k // block, n] * quants[k, n] + k % block), one scale for a block of k."""
+    axes = [Axis(x, e) for x, e in zip("mnk", (m, n, k), strict=True)]
+    i, j, p = (axis.var for axis in axes)
+    x, quants = Buffer("x", float32, m * k), Buffer("quants", float32, k * n)
+    scale = Buffer("scale", float32, (k // block + 1) * n)
+    out = Buffer("out", float32, m * n, "out")
+    inside = cast(index(mod(p, block)), float32)
+    b = load(scale, floordiv(p, block) * n + j) * load(quants, p * n + j) + inside
+    store = Store(out, i * n + j, acc(float32))
+    grid = DotGrid((), *axes, load(x, i * k + p), b, float32, (store,))
+    return Case(Program("scaled", (x, quants, scale, out), (), (), (grid,)), grid)
+
+
+@pytest.mark.parametrize("k", [1, 31, 32, 64, 77])
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize("caps", TARGETS.values(), ids=TARGETS)
+def test_a_block_of_k_shares_its_scale(m, k, caps):
+    """What divides k is unrolled by whole blocks: equal bits, and few loads of scales."""
+    case = scaled_blocks(m, 40, k)
+    schedule = choose_schedule(case.grid, split_target(caps.features), 1)
+    assert isinstance(schedule, ThinSchedule)
+    assert schedule.unroll % 32 == 0 or k <= 32  # there is nothing to divide
+    packed = DotSchedule(1, 1, schedule.lanes, 1, schedule.lanes, 8, False, False)
+    assert same_bits(result_of(case, caps), result_of(case, caps, packed))

@@ -15,22 +15,24 @@ import numpy as np
 import pytest
 from kernels import CAPS, NO_INTS, addresses, call, executable, plan_of
 
+import rushlight as torch
 from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
 from rushlight.base.dtypes import int32
 from rushlight.compiler.target import HostCall, HostError
 from rushlight.ir.symint import Var, ceildiv
+from rushlight.runtime.threads import num_threads, set_num_threads
 
 THREADS = [1, 2, 4]
 
 
 @pytest.fixture(params=THREADS)
 def threads(request):
-    before = pool.get_num_threads()
-    pool.set_num_threads(request.param)
+    before = num_threads()
+    set_num_threads(request.param)
     yield request.param
-    pool.set_num_threads(before)
+    set_num_threads(before)
 
 
 @pytest.mark.parametrize("grain", [1, 7, 64, 1000])
@@ -88,7 +90,7 @@ def test_local_scratch_is_private_and_grows(threads):
 @pytest.mark.parametrize("pause_s", [0, 0.003])
 def test_workers_take_part(pause_s):
     """Also when they sleep: each thread writes the address of its scratch."""
-    pool.set_num_threads(2)
+    set_num_threads(2)
     who = executable("who", instances=4000, grain=10)
     x = np.zeros(4000, np.int64)
     loaded = load(plan_of([[call(who, 0)]]), CAPS)
@@ -199,7 +201,7 @@ def test_resizing_between_and_during_runs():
     def resize():
         while not stop.is_set():
             for threads in (1, 3, 2):
-                pool.set_num_threads(threads)
+                set_num_threads(threads)
 
     other = threading.Thread(target=resize)
     other.start()
@@ -209,7 +211,7 @@ def test_resizing_between_and_during_runs():
     finally:
         stop.set()
         other.join()
-        pool.set_num_threads(2)
+        set_num_threads(2)
     assert (x == 5000).all()
     alive = [t for t in threading.enumerate() if t.name.startswith("rushlight-worker")]
     assert len(alive) <= 1
@@ -240,7 +242,7 @@ def test_python_threads_at_once(threads, shared_plan):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_child_of_a_fork_has_a_pool_of_its_own():
-    pool.set_num_threads(2)
+    set_num_threads(2)
     one = executable("add_one", instances=100)
     loaded = load(plan_of([[call(one, 0)]] * 10), CAPS)
     x = np.zeros(100, np.int64)
@@ -261,10 +263,10 @@ import sys
 sys.path.insert(0, {folder!r})
 import numpy as np
 from kernels import *
-from rushlight.backends.llvm import pool
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
-pool.set_num_threads(4)
+from rushlight.runtime.threads import set_num_threads
+set_num_threads(4)
 x = np.zeros(64, np.int64)
 loaded = load(plan_of([[call(executable("add_one"), 0)]] * 10), CAPS)
 loaded.run(addresses(x), NO_INTS, ())
@@ -312,9 +314,9 @@ def test_ctrl_c_is_seen_between_regions_of_a_long_program():
 @pytest.mark.parametrize("bad", [0, -1, 5000])
 def test_set_num_threads_refuses(bad):
     with pytest.raises(RuntimeError, match="positive integer"):
-        pool.set_num_threads(bad)
-    with pytest.raises(TypeError, match="expects an int"):
-        pool.set_num_threads("2")
+        set_num_threads(bad)
+    with pytest.raises(RuntimeError, match="expects an int, but got str"):
+        set_num_threads("2")
 
 
 def test_load_and_run_refuse_wrong_tables():
@@ -355,3 +357,11 @@ def test_settings_give_the_defaults():
         [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["3", "7"]
+
+
+def test_public_set_num_threads_sizes_the_pool(threads):
+    """A program that is worth sharing runs on as many threads as the user asked for."""
+    pool.get_pool()
+    torch.set_num_threads(threads + 1)
+    assert torch.get_num_threads() == threads + 1
+    assert pool.get_pool().threads == threads + 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rushlight.compiler.tile.coords import linear, reshape_coords, strides_of, unravel
 from rushlight.compiler.tile.ir import Axis
-from rushlight.compiler.tile.transform import coefficient, merge_axes
+from rushlight.compiler.tile.merge_axes import coefficient, merge_axes
 from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint_walk import evaluate, substitute, variables
 

@@ -1,4 +1,4 @@
-"""torch.overrides: objects that take over the functions they are given to."""
+"""Who takes over a call, and what classes of tensors answer by themselves."""
 
 from __future__ import annotations
 
@@ -6,37 +6,21 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import rushlight as torch
-from rushlight import names as _names
-
-__getattr__ = _names.getattr_of(__name__)
-__all__ = [
-    "get_overridable_functions", "handle_torch_function", "has_torch_function",
-    "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
-    "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
-]  # fmt: skip
-
-
-def _overrides(value: Any) -> bool:
-    kind = type(value)
-    return (
-        kind is not torch.Tensor
-        and kind is not torch.nn.Parameter
-        and hasattr(kind, "__torch_function__")
-        and kind.__torch_function__ is not torch.Tensor.__torch_function__
-    )
+from rushlight.overrides.dispatch import ask, in_order, takes_over
+from rushlight.overrides.state import Setting
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Has one of these a `__torch_function__` of its own?"""
-    return any(map(_overrides, relevant_args))
+    return any(map(takes_over, relevant_args))
 
 
 def has_torch_function_unary(obj: Any) -> bool:
-    return _overrides(obj)
+    return takes_over(obj)
 
 
 def has_torch_function_variadic(*args: Any) -> bool:
-    return any(map(_overrides, args))
+    return any(map(takes_over, args))
 
 
 def is_tensor_like(inp: Any) -> bool:
@@ -44,35 +28,37 @@ def is_tensor_like(inp: Any) -> bool:
     return isinstance(inp, torch.Tensor) or hasattr(type(inp), "__torch_function__")
 
 
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """One argument of each overriding class, subclasses before their bases."""
-    kinds: list[type] = []
-    found: list[Any] = []
-    for value in values:
-        kind = type(value)
-        if not _overrides(value) or kind in kinds:
-            continue
-        at = next((i for i, other in enumerate(kinds) if issubclass(kind, other)), len(kinds))
-        kinds.insert(at, kind)
-        found.insert(at, value)
-    return found
-
-
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
     """Let the arguments' `__torch_function__` answer the call of `public_api`."""
-    overriding = _in_order(relevant_args)
-    types = tuple(type(value) for value in overriding)
-    for value in overriding:
-        result = value.__torch_function__(public_api, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    name = f"{public_api.__module__}.{public_api.__name__}"
-    raise TypeError(
-        f"no implementation found for '{name}' on types that implement __torch_function__: "
-        f"{list(types)}"
-    )
+    return ask(public_api, in_order(relevant_args), args, kwargs)
+
+
+def get_default_nowrap_functions() -> set[Any]:
+    """Functions whose results a class of tensors gives as they are."""
+    return {vars(torch.Tensor)["grad"].__get__} if "grad" in vars(torch.Tensor) else set()
+
+
+def tensor_torch_function(
+    cls: type, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """`Tensor.__torch_function__`: the function is called, results become tensors of the class."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    with Setting(subclasses=False):
+        result = func(*args, **(kwargs or {}))
+    return result if func in get_default_nowrap_functions() else converted(result, cls)
+
+
+def converted(result: Any, cls: type) -> Any:
+    """Tensors, also in tuples and lists, as tensors of the class."""
+    if isinstance(result, torch.Tensor):
+        return result if isinstance(result, cls) else result.as_subclass(cls)
+    kind = type(result)
+    if kind in (list, tuple) or kind.__module__ == "torch.return_types":
+        return kind(converted(item, cls) for item in result)
+    return result
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Callable], Callable]:
