@@ -1,4 +1,4 @@
-"""Kernels compiled for GPUs that need not be here: PTX and cubin of NVIDIA's, ISA and hsaco of AMD's.
+"""Kernels compiled for GPUs that need not be here: PTX and cubin for NVIDIA, ISA and hsaco for AMD.
 
 In: a program and a target's name. Out: per kernel what its compiler made. Always true: products and
 sums are not contracted, so results do not depend on the target's compiler.
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.backends.cfamily import code as c
-from rushlight.backends.cfamily.context import Machine
-from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.triton.driver_impl import caps_of
-from rushlight.backends.triton.lanes import print_module
+from rushlight.backends.triton.module_text import lowered, print_module
 from rushlight.backends.triton.module_impl import load_module
 from rushlight.base.dtypes import DType, int64
 from rushlight.compiler.tile.ir import Program
@@ -41,11 +39,11 @@ class Compiled:
 
 def compile_for(programs: Sequence[Program], target: str) -> list[Compiled]:
     """Every kernel of the programs, for a chip of TARGETS."""
-    lowered = lower_programs(programs, Machine.of(caps_of(target)))
-    module = load_module(print_module(lowered))
+    found = lowered(programs, caps_of(target))
+    module = load_module(print_module(found, narrow=True))
     return [
         _compile(vars(module)[kernel.name], one, kernel, target)
-        for one in lowered
+        for one in found
         for kernel in one.kernels
     ]
 

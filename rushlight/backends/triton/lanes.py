@@ -39,7 +39,7 @@ class LanePrinter(KernelPrinter):
     def __init__(self, owner: c.ThreadProgram, kernel: c.Kernel, language: Triton) -> None:
         super().__init__(owner, kernel, language)
         names = count()
-        self.exprs = LaneExprs(language, lambda: f"t_{next(names)}", self.line)
+        self.exprs = LaneExprs(language, lambda: f"t_{next(names)}")
         self.exprs.know(THREAD, True)
         self.triton = language
         self._passed_on = _written_and_read(kernel.body)
@@ -138,8 +138,8 @@ class LanePrinter(KernelPrinter):
         parts = [exprs.mask] if exprs.mask else []
         parts += [] if mask is None else [f"({mask})"]
         by_mask = bool(exprs.mask) or (store.mask is not None and exprs.varies(store.mask))
-        spread = (by_mask or exprs.varies(store.value)) and not exprs.varies(store.at)
-        place = exprs.place(store.dest.name, at, spread)
+        is_block = by_mask or exprs.varies(store.value) or exprs.varies(store.at)
+        place = exprs.place(store.dest.name, at, store.at, is_block)
         if store.dest.dtype.kind == "bool":
             value = f"tl.cast({self.triton.typed(value, store.dest.dtype)}, tl.uint8)"
         masked = f", mask={' & '.join(parts)}" if parts else ""
@@ -237,19 +237,7 @@ def _is_thread(value: int | Expr) -> bool:
     return isinstance(value, Expr) and value == c.THREAD + 0
 
 
-def print_module(programs: Sequence[c.ThreadProgram]) -> str:
-    """One module for all kernels of all programs."""
-    language, helpers, kernels = Triton(), {}, []
-    for program in programs:
-        for kernel in program.kernels:
-            printer = LanePrinter(program, kernel, language)
-            kernels.append("\n".join(printer.run()))
-            helpers.update(printer.exprs.used)
-    functions = ["\n".join(_function(helper, language)) for helper in helpers.values()]
-    return "\n\n\n".join([language.prologue, *functions, *kernels]) + "\n"
-
-
-def _function(helper: Helper, language: Triton) -> list[str]:
+def print_function(helper: Helper, language: Triton) -> list[str]:
     names = (f"t_{i}" for i in count())
     lines, (value,) = LaneExprs(language, lambda: next(names)).emit([helper.value])
     parameters = [(p.meta, p.dtype) for p in helper.parameters]
