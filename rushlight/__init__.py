@@ -27,12 +27,22 @@ _SUBPACKAGES = frozenset(
     "distributions".split()
 )
 _INNER = frozenset(
-    {"_C", "_dynamo", "_inductor", "backends", "compiler", "serialization", "replayed_settings"}
+    {
+        "_C",
+        "_dynamo",
+        "_inductor",
+        "backends",
+        "compiler",
+        "serialization",
+        "replayed_settings",
+        "repeat_update",
+    }
 )
 _DEFERRED = {
     "autocast": "rushlight.amp",
     "compile": "rushlight.tensors.compiled",
     "replayed_settings": "rushlight.tensors.tracked",
+    "repeat_update": "rushlight.tensors.repeat",
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",

@@ -6,6 +6,7 @@ attach(tensor, fn, nr) make the tensor output `nr` of a gradient function
 hold(node)             a registered holder (`.node`) of a value that backward will read
 accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does
 finish()               compute what is pending (the end of backward is a flush point)
+compute(recipe, nodes) outputs of a recipe in memory, with all that is pending; None: not this way
 edge(tensor)           (gradient function, output number) or None when no gradient is needed
 """
 
@@ -28,10 +29,11 @@ class Protocol:
     edge: Callable[[Any], Any]
     is_tensor: Callable[[Any], bool]
     finish: Callable[[], None]
+    compute: Callable[[Any, list[Node]], list[Node] | None]
 
 
 def _missing(*_: Any) -> Any:
     raise RuntimeError("autograd is used before rushlight.tensors has registered its Tensor class")
 
 
-TENSORS = Protocol(*[_missing] * 8)
+TENSORS = Protocol(*[_missing] * 9)

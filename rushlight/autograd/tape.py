@@ -19,11 +19,11 @@ from typing import Any
 from rushlight.autograd.graph import fit, operand_grads, placeholder
 from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.ir.node import Meta, Node, node_of, scalar_node, topological, with_dtype
+from rushlight.ir.node import Node, scalar_node, with_dtype
+from rushlight.ir.recipe import Again, NotPlain, Recipe
 from rushlight.ops import add
 
 MOST_GRAPHS = 512
-NUMBERS = ("const", "scalar")
 # Key of a tape -> its graph; None: not of a plain kind, for a reason that the rules have.
 _GRAPHS: dict[tuple, TapeGraph | None] = {}
 
@@ -32,16 +32,12 @@ class _Unknown:
     """The value of a number in the graph of a tape: a rule that looks at it cannot be kept."""
 
     def _look(self, *_: Any) -> Any:
-        raise _LookedAt
+        raise NotPlain
 
     __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __float__ = __int__ = _look  # type: ignore[assignment]
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __index__ = _look
     __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = __abs__ = __round__ = _look
     __hash__ = None  # type: ignore[assignment]
-
-
-class _LookedAt(Exception):
-    pass
 
 
 def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool) -> bool:
@@ -61,15 +57,25 @@ def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool)
         _GRAPHS[key] = graph
     if graph is None:
         return False
-    found = graph.run(list(walk.slots))
-    order = list(walk.index)
-    for number, place in graph.outputs:
-        TENSORS.accumulate(order[number].variable, TENSORS.make(found[place]))  # type: ignore[attr-defined]
+    order, values = list(walk.index), list(walk.slots)
+    variables = [order[number].variable for number in graph.leaves]  # type: ignore[attr-defined]
+    found = None
     if not retain:
-        for fn in order:
-            fn.release()
-            fn.spent = True
+        _release(order)
+    try:
+        if not retain and all([variable._grad.grad is None for variable in variables]):
+            # Computed at once, without making the nodes: nobody needs what was saved any more.
+            found = TENSORS.compute(graph, values)
+    finally:  # after an error, too, the leaves have gradients, which wait
+        for variable, grad in zip(variables, found or graph.made(values), strict=True):
+            TENSORS.accumulate(variable, TENSORS.make(grad))
     return True
+
+
+def _release(order: Sequence[GradFn]) -> None:
+    for fn in order:
+        fn.release()
+        fn.spent = True
 
 
 class _Walk:
@@ -96,7 +102,8 @@ class _Walk:
                 if not self._add_record(fn):  # type: ignore[arg-type]
                     return False
             elif fn.__class__ is AccumulateGrad:
-                if fn.variable._leaf_hooks():  # type: ignore[attr-defined]
+                meta = fn.variable._grad  # type: ignore[attr-defined]
+                if meta.hooks or meta.post_hooks:
                     return False
                 key.append(fn.likes)
                 continue
@@ -147,42 +154,21 @@ class _Walk:
         return found if node.leaf != "scalar" else (found, node.dtype)
 
 
-class TapeGraph:
-    """steps: (meta, places of its sources), or (None, place of a number, its new dtype); places
-    count the slots, then `fixed` nodes, then steps. outputs: (function number, place)."""
+class TapeGraph(Recipe):
+    """leaves: numbers of the functions of leaves, in the order of `outputs`."""
 
     def __init__(self, slots: Sequence[Node], outputs: Sequence[tuple[int, Node]]) -> None:
-        place = {node: i for i, node in enumerate(slots)}
         markers = {id(node.buffer): i for i, node in enumerate(slots) if node.leaf == "scalar"}
-        order = topological([node for _, node in outputs], place.__contains__)
-        self.fixed: list[Node] = []
-        self.steps: list[tuple[Meta | None, Any, Any]] = []
-        leaves = [node for node in order if node.leaf and node not in place]
-        for node in leaves:
-            if node.leaf == "const" or (node.leaf == "buffer" and node.buffer is not None):
-                place[node] = len(place)
-                self.fixed.append(node)
-        for node in leaves:
-            if node not in place:
-                if node.leaf != "scalar" or id(node.buffer) not in markers:
-                    raise _LookedAt  # a number that a rule made, or a value that it did not save
-                place[node] = len(place)
-                self.steps.append((None, markers[id(node.buffer)], node.dtype))
-        for node in order:
-            if node not in place:
-                self.steps.append((node.meta, tuple([place[s] for s in node.src]), None))
-                place[node] = len(place)
-        self.outputs = [(number, place[node]) for number, node in outputs]
 
-    def run(self, values: list[Node]) -> list[Node]:
-        """The values of all places."""
-        values += self.fixed
-        for meta, source, dtype in self.steps:
-            if meta is not None:
-                values.append(node_of(meta, tuple([values[i] for i in source])))
-            else:
-                values.append(with_dtype(values[source], dtype))
-        return values
+        def again(node: Node) -> Again:
+            """A number that was saved, in a dtype that a rule gave it."""
+            if id(node.buffer) not in markers:
+                raise NotPlain  # a number that a rule made
+            slot, dtype = markers[id(node.buffer)], node.dtype
+            return lambda values: with_dtype(values[slot], dtype)
+
+        super().__init__(slots, [node for _, node in outputs], again)
+        self.leaves = [number for number, _ in outputs]
 
 
 def _build(walk: _Walk, roots: Sequence[tuple[GradFn, int]]) -> TapeGraph | None:
@@ -197,7 +183,7 @@ def _build(walk: _Walk, roots: Sequence[tuple[GradFn, int]]) -> TapeGraph | None
     try:
         outputs = _Rules(walk.index, stands_for).run(roots, walk.grads)
         return TapeGraph(slots, outputs)
-    except _LookedAt:
+    except NotPlain:
         return None
 
 

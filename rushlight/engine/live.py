@@ -20,6 +20,15 @@ _SWEEP_AT = 1 << 14
 _weak = weakref.ref
 
 
+class _Waiting:
+    """some: may a Ref hold a value that is not computed? Set where a Ref gets a node."""
+
+    some = True
+
+
+WAITING = _Waiting()
+
+
 class Ref:
     """A holder of one node. `saved`: held for a gradient, recomputed instead of kept if cheap."""
 
@@ -27,6 +36,8 @@ class Ref:
 
     def __init__(self, node: Node, saved: bool = False) -> None:
         self.node = node
+        if not node.leaf:
+            WAITING.some = True
         self.saved = saved
         self.changes: list[Any] | None = None  # what undo.py may have to take back
         self.serial = serial = next(_ORDER)

@@ -61,6 +61,14 @@ class Program:
             found = self.layouts[key] = _layout(self.plan, self.template.names, values)
         return found
 
+    @property
+    def may_fail(self) -> bool:
+        """May a run end early: is an index checked, or the host asked?"""
+        calls = (call for region in self.plan.regions for call in region)
+        return bool(self.plan.meta["checked_at"]) or any(
+            isinstance(call, HostCall) for call in calls
+        )
+
 
 @dataclass(frozen=True)
 class Layout:

@@ -32,7 +32,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import Ref, live_refs
+from rushlight.engine.live import WAITING, Ref, live_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -69,15 +69,22 @@ def flush(extra: Sequence[Node] = ()) -> None:
             return
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
+    if not extra and not WAITING.some:
+        return
     with LOCK:
         raise_failed(extra)
+        WAITING.some = False
         roots, kept = wanted(extra)
         if roots:
             try:
                 _compute(roots, kept)
             except RunFailed as failed:
+                WAITING.some = True
                 _go_on(failed, roots, extra)
-            except Exception:
+            except BaseException as error:
+                WAITING.some = True
+                if not isinstance(error, Exception):
+                    raise
                 # What was looked at may not be what fails: out of memory, say, or our own fault.
                 if not extra or len(roots) == len(extra):
                     raise
@@ -246,6 +253,11 @@ def launch(
         addresses[number] = addresses[source]
     pointers = np.array(addresses, np.int64)
     run_at(program, pointers, values, inputs, numbers)
+
+
+def programs() -> ProgramCache:
+    """The programs that flushes find."""
+    return PROGRAMS
 
 
 def run_at(

@@ -71,8 +71,7 @@ class Adafactor(GroupedOptimizer):
         lr = group["lr"]
 
         def rates(step: torch.Tensor) -> tuple[Any, Any]:
-            relative = torch.minimum(step.rsqrt(), torch.as_tensor(lr, dtype=step.dtype))
-            return step ** group["beta2_decay"], relative
+            return step ** group["beta2_decay"], torch.clamp(step.rsqrt(), max=lr)
 
         self._advance(params, group)
         for param, (share, rate) in zip(params, self._per_step(params, rates), strict=True):

@@ -33,6 +33,7 @@ class GroupedOptimizer(Optimizer):
     """
 
     has_step_counter = True
+    reads_values = False  # does `_update` look at the value of a tensor?
     not_negative: tuple[str, ...] = ("eps", "weight_decay")
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
@@ -63,7 +64,7 @@ class GroupedOptimizer(Optimizer):
                 params = [param for param in group["params"] if param.grad is not None]
                 if params:
                     self._start_states(params, group)
-                    self._update(params, read_again(group))
+                    update(self, params, group)
         return loss
 
     def _update(self, params: list[torch.Tensor], group: Group) -> None:
@@ -122,6 +123,14 @@ class GroupedOptimizer(Optimizer):
                 computed[key] = compute(step.to(torch.float64) if is_double else step)
             out.append(computed[key])
         return out
+
+
+def update(optimizer: GroupedOptimizer, params: list[torch.Tensor], group: Group) -> None:
+    """Call `_update`, or make the same update as before where that is known."""
+    if hasattr(torch, "repeat_update"):
+        torch.repeat_update(optimizer, params, read_again(group))
+    else:
+        optimizer._update(params, group)
 
 
 def read_again(group: Group) -> Group:

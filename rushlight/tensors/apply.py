@@ -14,16 +14,16 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import RecordFn, Saved, form_of, weak
+from rushlight.autograd.node import Form, RecordFn, Saved, form_of, weak
 from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import DType
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
-from rushlight.engine.origin import note
+from rushlight.engine.origin import may_fail, note
 from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.device import device_of
-from rushlight.ir.node import Node, make_node
+from rushlight.ir.node import Meta, Node, meta_of, node_of
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast import autocast_args
@@ -35,6 +35,24 @@ from rushlight.tensors.tracked import Tracked
 
 CACHE_LIMIT = 4096
 REQUIRED = inspect.Parameter.empty
+
+
+class Derived:
+    """What the rules say of a call with these attributes, shapes and dtypes.
+
+    may_fail  a run may end at its node (engine/origin.py)
+    form      of its gradient where no operand is cast; made when it is wanted
+    saves     positions of the operands that the gradient reads; saves_out: does it read the output?
+    """
+
+    __slots__ = ("meta", "may_fail", "form", "saves", "saves_out")
+
+    def __init__(self, meta: Meta) -> None:
+        self.meta = meta
+        self.may_fail: bool | None = None
+        self.form: Form | None = None
+        self.saves: tuple[int, ...] = ()
+        self.saves_out = False
 
 
 class Plan:
@@ -53,7 +71,10 @@ class Plan:
         self.names = tuple(p.name for p in record.params)
         self.has_offsets = any(p.kind in ("offset", "offsets") for p in record.params)
         self.has_optional = any(p.optional for p in record.params)
-        self.cache: dict[Any, tuple] = {}
+        # Tensors only, some of which may be left out: simple when all are there.
+        self.all_there = (self.names,) if self.has_optional else ()
+        self.only_tensors = all(kind == "tensor" for kind in self.kinds)
+        self.cache: dict[Any, Derived] = {}
         all_saved = record.grad is FROM_DECOMPOSITION
         self.reads = frozenset(self.names if all_saved else record.reads)
         self.reads_out = "out" in record.reads
@@ -123,11 +144,11 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         args = autocast_args(record.name, args, _cast)
     if kwargs or len(args) != plan.count:
         args = plan.fill(args, kwargs or {})
-    if plan.simple:
+    if plan.simple or (plan.only_tensors and all([arg is not None for arg in args])):
         operands: Sequence[Any] = args
         owners: Sequence[str] = plan.names
         values: Sequence[Node] = ()
-        attrs: tuple = ()
+        attrs: tuple = plan.all_there
     else:
         operands, owners, values, attrs = _split(plan, args)
     if DEVICES.used:
@@ -152,19 +173,22 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     src.extend(values)
     likes = tuple([(n.shape, n.dtype) for n in src])
     found = None
-    if record.check is None and not plan.has_offsets:
+    if not plan.has_offsets:
         try:
             found = plan.cache.get((attrs, likes))
         except TypeError:  # an unhashable attribute (a list): bound and normalised below
             pass
     if found is None:
         found = _derive(plan, args, owners, src, attrs, likes)
-    node = make_node(record, tuple(src), *found)
+    node = node_of(found.meta, tuple(src))
     if ORIGIN.on or plan.may_fail:
-        note(node)
+        if found.may_fail is None:
+            found.may_fail = may_fail(node)
+        if ORIGIN.on or found.may_fail:
+            note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind in INEXACT:
-        _track(plan, out, operands, owners, src, likes, found[0], label)
+        _track(plan, found, out, operands, owners, src, likes, label)
     if EAGER.wanted or (plan.may_refuse and open_session() is None):
         EAGER.wanted = False
         flush((node,))
@@ -241,8 +265,8 @@ def _split(plan: Plan, args: tuple) -> tuple[list[Any], list[str], list[Node], t
 
 def _derive(
     plan: Plan, args: tuple, owners: Sequence[str], src: list[Node], attrs: tuple, likes: tuple
-) -> tuple:
-    """Run the record's rules once for these shapes, dtypes and attributes."""
+) -> Derived:
+    """Run the record's rules once for these shapes, dtypes and attributes: they see no more."""
     record = plan.record
     bound: list[Any] = []
     position = 0
@@ -265,8 +289,8 @@ def _derive(
         record.check(call)
     record.check_complex(call)
     check_bytes(record, src)
-    found = (call.attrs, tuple(record.shape(call)), record.dtype(call))
-    if record.check is None and not plan.has_offsets:
+    found = Derived(meta_of(record, call.attrs, tuple(record.shape(call)), record.dtype(call)))
+    if not plan.has_offsets:
         if len(plan.cache) > CACHE_LIMIT:
             plan.cache.clear()
         try:
@@ -277,8 +301,8 @@ def _derive(
 
 
 def _track(
-    plan: Plan, out: Tensor, operands: Sequence[Any], owners: Sequence[str], src: list[Node],
-    likes: tuple, attrs: tuple, label: str,
+    plan: Plan, found: Derived, out: Tensor, operands: Sequence[Any], owners: Sequence[str],
+    src: list[Node], likes: tuple, label: str,
 ) -> None:  # fmt: skip
     """Put the call on the tape when an operand needs a gradient."""
     edges = [
@@ -287,31 +311,45 @@ def _track(
     ]
     if not any(edges):
         return
-    targets = tuple(
-        [
-            (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
-            for arg, like in zip(operands, likes, strict=False)
-        ]
-    )
-    form = form_of(plan.record, attrs, likes, targets, likes_of(out))
-    fn = RecordFn(form, edges, label or plan.label)
-    reads, reads_out = plan.reads, plan.reads_out
-    if plan.record.saves is not None:
-        reads = plan.record.saves(dict(zip(plan.record.attr_index, attrs, strict=False)))
-        reads_out = "out" in reads
-    for i, name in enumerate(owners):
-        if name in reads:
-            arg = operands[i] if i < len(operands) else None
-            if isinstance(arg, Tensor):
-                if arg._storage.inference and not STATE.inference:
-                    raise RuntimeError(INFERENCE_SAVED)
-                fn.saved[i] = Saved(src[i], arg._counter, arg._output_of())
-            else:
-                fn.saved[i] = Saved(src[i], None, None)
+    form = found.form
+    if form is None:
+        _plan_gradient(plan, found, owners, likes)
+        form = found.form
+    for arg, like in zip(operands, likes, strict=False):
+        if isinstance(arg, Tensor) and arg._dtype is not like[1]:
+            form = _with_casts(form, operands)  # type: ignore[arg-type]
+            break
+    fn = RecordFn(form, edges, label or plan.label)  # type: ignore[arg-type]
+    for i in found.saves:
+        arg = operands[i] if i < len(operands) else None
+        if isinstance(arg, Tensor):
+            if arg._storage.inference and not STATE.inference:
+                raise RuntimeError(INFERENCE_SAVED)
+            fn.saved[i] = Saved(src[i], arg._counter, arg._output_of())
+        else:
+            fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
-    if reads_out:
+    if found.saves_out:
         fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 
-def likes_of(tensor: Tensor) -> tuple:
-    return (tensor._shape, tensor._dtype)
+def _plan_gradient(plan: Plan, found: Derived, owners: Sequence[str], likes: tuple) -> None:
+    """What the gradient of such a call reads, and its form."""
+    meta = found.meta
+    reads, found.saves_out = plan.reads, plan.reads_out
+    if plan.record.saves is not None:
+        reads = plan.record.saves(dict(zip(plan.record.attr_index, meta.attrs, strict=False)))
+        found.saves_out = "out" in reads
+    found.saves = tuple([i for i, name in enumerate(owners) if name in reads])
+    found.form = form_of(plan.record, meta.attrs, likes, likes, (meta.shape, meta.dtype))
+
+
+def _with_casts(form: Form, operands: Sequence[Any]) -> Form:
+    """The same for operands of other dtypes: their gradients are cast back."""
+    targets = tuple(
+        [
+            (arg._shape, arg._dtype) if isinstance(arg, Tensor) else like
+            for arg, like in zip(operands, form.source_likes, strict=False)
+        ]
+    )
+    return form_of(form.record, form.attrs, form.source_likes, targets, form.likes[0])

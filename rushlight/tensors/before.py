@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from rushlight.engine.live import WAITING
 from rushlight.tensors.tensor import Tensor
 
 
@@ -26,6 +27,7 @@ class Before:
 
     def __call__(self, storage: Any) -> None:
         storage.node = self.node
+        WAITING.some = True
         (storage if self.counter is None else self.counter).version = self.version
         for history in self.histories:
             history.put_back()

@@ -126,6 +126,8 @@ def instance_norm(
 def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
+    if not input.numel():
+        return input
     channels, total = input._shape[1], None
     squares = input * input
     for shift in range(-(size // 2), (size + 1) // 2):

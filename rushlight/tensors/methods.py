@@ -7,6 +7,7 @@ from typing import Any
 from rushlight.autograd import api
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.realize import flush
+from rushlight.engine.recipe_flush import flush_with
 from rushlight.tensors import (
     bind,
     convert,
@@ -88,7 +89,7 @@ def install() -> dict[str, Any]:
         setattr(Tensor, name, property(function))
     for name, pair in WRITABLE_PROPERTIES.items():
         setattr(Tensor, name, property(*pair))
-    TENSORS.finish = flush
+    TENSORS.finish, TENSORS.compute = flush, flush_with
     return public
 
 

@@ -11,7 +11,6 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,9 @@ from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
-from rushlight.ir.node import Node, buffer_node
-from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.ir.node import Node
+from rushlight.runtime.buffer import Buffer
+from rushlight.tensors.overwrite import Overwritten, put
 from rushlight.tensors.replay_maker import Maker
 from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
@@ -38,9 +38,6 @@ _foreign = operator.attrgetter("foreign")
 _grad = operator.attrgetter("_grad.grad")
 _is = operator.is_
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
-
-
-NO_COPIES: dict[int, Buffer] = {}
 
 
 class TensorGuards:
@@ -124,14 +121,13 @@ class Replay:
         pairs = list(enumerate(self.sources.where))
         self.last_rates = [group[key] for group, key in self.rates]
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
-        self.pick = _picker(sorted(self.donated))
+        self.overwritten = Overwritten(sorted(self.donated))
         reuse = self.program.plan.meta["reuse"]
         # A storage whose new value is written over the old one keeps its node.
         stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
         self.stays = {place for place, _, _, _ in stays}
         self.moved = [u for u in self.updates if u not in stays]
         self.versions = [(place, versions) for place, _, _, versions in self.updates]
-        self.counts = [4] * len(self.donated)
         self.overwrites = bool(self.donated)
         owners = [owner for owner, _, _ in self.had_grad]
         # Gradients of tensors that are always the same, all there and not reached another way.
@@ -227,7 +223,7 @@ class Replay:
             addresses = list(map(_address, nodes))
         if self.has_views:
             forget_values(tensors)
-        copies = self._copy_shared(nodes)
+        copies = self.overwritten.copies(nodes)
         for place, copy in copies.items():
             addresses[place] = copy.address
         numbers = self.numbers
@@ -250,25 +246,6 @@ class Replay:
                 for result, place in self.room.over:
                     results[result] = copies.get(place) or nodes[place].buffer
             return self._place(results, storages, nodes, tensors, copies, bool(held))
-
-    def _copy_shared(self, nodes: list[Node]) -> dict[int, Buffer]:
-        """Memory that is to be overwritten, but is seen elsewhere, is copied; gives the copies."""
-        if self.pick is None:
-            return NO_COPIES
-        mine = self.pick(nodes)
-        memory = list(map(_buffer, mine))
-        # Held by its holder, the list, the tuple and the call; by the node, the list and the call.
-        if list(map(getrefcount, mine)) == self.counts:
-            if list(map(getrefcount, memory)).count(3) == len(memory):
-                if not any(map(_foreign, memory)):
-                    return NO_COPIES
-        del mine, memory
-        return {
-            i: _copied(nodes[i].buffer)
-            for i in self.donated
-            if nodes[i].buffer.foreign or getrefcount(nodes[i].buffer) > 2
-            or getrefcount(nodes[i]) > 3
-        }  # fmt: skip
 
     def _find(self, tensors: Sequence[Tensor]) -> list[Any] | None:
         """The storages; None if two of them are one now, or one is not of its kind."""
@@ -303,10 +280,10 @@ class Replay:
             value = None if maker is None else maker(results, storages, nodes, tensors, made)
             tensor._grad.grad = value
         for place, result, other, _ in self.moved:
-            _put(storages[place], nodes[place], results[result] if result >= 0 else nodes[other])
+            put(storages[place], nodes[place], results[result] if result >= 0 else nodes[other])
         for place, copy in copies.items():
             if place in self.stays:
-                _put(storages[place], nodes[place], copy)
+                put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
         return unflatten(self.spec, leaves)
@@ -319,23 +296,6 @@ def _into_memory(storages: list[Any]) -> list[Node]:
     if any(storage.node.leaf != "buffer" for storage in storages):
         flush([storage.node for storage in storages])
     return list(map(_node, storages))
-
-
-def _put(storage: Any, old: Node, new: Buffer | Node) -> None:
-    """A storage gets a new value."""
-    if isinstance(new, Buffer):
-        new = buffer_node(new, old.shape, old.dtype)
-    if storage.foreign is None:
-        storage.node = new
-    else:
-        storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
-
-
-def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
-    """A function that takes these items of a list, as a tuple."""
-    if len(positions) > 1:
-        return operator.itemgetter(*positions)
-    return (lambda items: (items[positions[0]],)) if positions else None
 
 
 class Held:
@@ -352,9 +312,3 @@ def forget_values(tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor._view is not None:
             tensor._node = tensor._seen = None
-
-
-def _copied(buffer: Buffer) -> Buffer:
-    made = allocate(buffer.nbytes)
-    np.asarray(made)[...] = np.asarray(buffer)
-    return made

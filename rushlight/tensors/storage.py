@@ -16,7 +16,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
+from rushlight.engine.live import WAITING, Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -65,6 +65,7 @@ class Storage(Ref):
             read(node)  # raises
         else:
             self.node = node
+            WAITING.some = True
 
     def check_room(self, count: int) -> None:
         """Memory that others see keeps its size."""

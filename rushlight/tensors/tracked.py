@@ -9,11 +9,20 @@ another answer does not happen.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from rushlight.engine.capture import open_session
 
+
+class _Asked(threading.local):
+    """open: where answers are noted when no call is captured (see repeat.py)."""
+
+    open: list | None = None
+
+
+ASKED = _Asked()
 PLAIN = frozenset((int, float, bool))
 
 
@@ -40,6 +49,8 @@ class Tracked:
         session = open_session()
         if session is not None:
             session.predicates.append((lambda: function(read()), answer))
+        elif ASKED.open is not None:
+            ASKED.open.append((lambda: function(read()), answer))
         return answer
 
     def __add__(self, other: Any) -> Any:

@@ -1,5 +1,6 @@
 """Files that a tool writes are what the tool would write now."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -10,11 +11,26 @@ import make_ops_stub
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def load_tool(name: str, folder: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / folder / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_list_of_the_ops_is_up_to_date():
     written = make_ops_stub.NAMES.read_text(encoding="utf-8")
     assert written == make_ops_stub.names_text(make_ops_stub.declared_ops()), (
         "run: python tools/make_ops_stub.py"
     )
+
+
+def test_page_of_what_passes_is_up_to_date():
+    tool = load_tool("table", "tests/parity/oracle")
+    written = tool.PAGE.read_text(encoding="utf-8")
+    assert written == tool.page(tool.read()), "run: python tests/parity/oracle/table.py"
 
 
 def test_list_of_the_ops_can_be_written_while_it_is_out_of_date(tmp_path):

@@ -3,8 +3,9 @@
 In: addresses of region and launch tables (pool_ir.py has their layout; plan.py fills them), the
 work they hold. Out: nothing; `status` says whether an index check failed. Always true: the numbers
 do not depend on which threads ran what. If two Python threads run at once, one has the workers and
-the other runs alone with its own scratch. Between regions the code comes back to Python about
-every 100 ms, so a KeyboardInterrupt may leave from here with the later regions not run.
+the other runs alone with its own scratch. Between regions, and inside of long ones, the code
+comes back to Python about every 100 ms, so a KeyboardInterrupt may leave from here with the rest
+not run.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ PROGRAM_SHARE_PS = 50_000_000
 REGION_SHARE_PS = 5_000_000
 # How often a long program comes back to Python, so that a pending Ctrl-C is seen.
 SLICE_NS = 100_000_000
+# A region of more work than this for each thread is done in parts, so that it can come back, too.
+# By the cost hints, which may be wrong by some factor.
+SLICE_PS = 20_000_000_000
 KEPT_SCRATCH_BYTES = 1 << 18
 
 
@@ -82,5 +86,5 @@ def _run_alone(tables: Tables, first: int, last: int) -> int:
 def _call(tables: Tables, first: int, last: int, pool: int | None, local: int) -> int:
     return native().run_plan(
         pool, tables.regions, tables.launches, first, last,
-        tables.status_at, local, SLICE_NS, REGION_SHARE_PS,
+        tables.status_at, local, SLICE_NS, REGION_SHARE_PS, SLICE_PS,
     )  # fmt: skip

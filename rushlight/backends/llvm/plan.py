@@ -120,10 +120,10 @@ class LlvmPlan:
             run = self._idle.pop()
         except IndexError:
             run = _Run(self)
-        try:
-            return run.go(self, addresses, np.asarray(ints, np.int64), numbers)
-        finally:
-            self._idle.append(run)
+        # A run that is left half-way is not used again: its tables say how far it came.
+        status = run.go(self, addresses, np.asarray(ints, np.int64), numbers)
+        self._idle.append(run)
+        return status
 
     def _add_region(self, region: tuple, layout: Layout, steps: list[list[_Step]]) -> None:
         """Launch p of every kernel call goes into native region p of this region."""
@@ -158,7 +158,7 @@ class LlvmPlan:
         self._regions_at = len(layout.template)
         done = 0
         for region in steps:
-            layout.put(done, len(region))
+            layout.put(done, len(region), 0)
             done += len(region)
         self._locals_at = layout.put(*[step.local_bytes for step in flat], 0)
 

@@ -47,6 +47,7 @@ class Pool:
         fields = {
             "spins": spins,
             "locals": self._locals.address,
+            "threads": threads,
         }
         for name, value in fields.items():
             self._words[OFFSETS[name] // 8] = value

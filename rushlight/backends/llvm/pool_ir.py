@@ -5,11 +5,11 @@ Out: `native()`, the compiled functions as ctypes callables (each call gives up 
   pool_init(pool)                 make the mutex and the condition
   pool_stop(pool)                 send every worker home
   worker_main(pool, index)        what a worker thread runs; returns after pool_stop
-  run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps)
+  run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps, slice_ps)
                                   -> next region
   pause_many(n)                   n turns of the idle loop (to measure how long one is)
 
-The code itself, and how it works, is in pool_text.py.
+The code itself, and how it works, is in pool_text.py and pool_caller.py.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from types import SimpleNamespace
 
 import llvmlite.binding as llvm
 
-from rushlight.backends.llvm.pool_text import TEMPLATE
+from rushlight.backends.llvm.pool_caller import CALLER
+from rushlight.backends.llvm.pool_text import WORKERS
 
 # Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
 COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
 POOL_BYTES = 1024
-# WORK: launches, number of launches, units, status; CONFIG: spins, locals.
+# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads.
 OFFSETS = {
     "counter": COUNTER,
     "done": DONE,
@@ -42,6 +43,7 @@ OFFSETS = {
     "cond": COND,
     "spins": CONFIG,
     "locals": CONFIG + 8,
+    "threads": CONFIG + 16,
 }
 BIAS = 1 << 40
 
@@ -83,7 +85,7 @@ def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
     family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
     known = family == "x86" or arch in ("aarch64", "arm64")
     declare, pause = _PAUSE[family] if known else ("", "")
-    text = TEMPLATE.replace("<pause_declare>", declare).replace("<pause>", pause)
+    text = (WORKERS + CALLER).replace("<pause_declare>", declare).replace("<pause>", pause)
     text = text.replace("<BIAS>", str(BIAS)).replace("<call>", KERNEL_CALL)
     text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
     for name, offset in OFFSETS.items():
@@ -96,7 +98,7 @@ _SIGNATURES = {
     "pool_stop": (None, 1),
     "worker_main": (None, 2),
     "pause_many": (None, 2),
-    "run_plan": (ctypes.c_int64, 9),
+    "run_plan": (ctypes.c_int64, 10),
 }
 
 

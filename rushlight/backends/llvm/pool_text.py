@@ -1,5 +1,7 @@
 """The thread pool's code: LLVM IR with holes, which pool_ir.py fills (`<at name>`, `<pause>` ...).
 
+Here are types, the pool's making and end, and what workers run; pool_caller.py has the rest.
+
 [how a region is handed out] `counter` holds BIAS + the number of units not yet claimed. A thread
 claims with one fetch-and-subtract; a result above BIAS is a valid claim, and says which unit. A
 region ends when `done` equals its units, so the region's data stands still as long as a valid
@@ -10,9 +12,9 @@ the data are read after the claim. No thread ever waits for a worker that claime
 `counter`, then looks at `sleepers`; both sequentially consistent, so one of them sees the other.
 """
 
-TEMPLATE = """
+WORKERS = """
 %Launch = type { ptr, ptr, ptr, ptr, i64, i64, i64, i64 }
-%Region = type { i64, i64 }
+%Region = type { i64, i64, i64 }
 
 declare i32 @pthread_mutex_init(ptr, ptr)
 declare i32 @pthread_mutex_lock(ptr)
@@ -187,177 +189,5 @@ awake:
   br label %fresh
 out:
   ret void
-}
-
-; All instances of every launch of a region, on this thread.
-define internal void @run_alone(ptr %launches, i64 %count, ptr %local, ptr %status) {
-entry:
-  br label %loop
-loop:
-  %i = phi i64 [ 0, %entry ], [ %next, %step ]
-  %go = icmp slt i64 %i, %count
-  br i1 %go, label %body, label %out
-body:
-  %launch = getelementptr %Launch, ptr %launches, i64 %i
-  %total.p = getelementptr %Launch, ptr %launch, i64 0, i32 4
-  %total = load i64, ptr %total.p
-  %some = icmp sgt i64 %total, 0
-  br i1 %some, label %call, label %step
-call:
-  call void @call_launch(ptr %launch, i64 0, i64 %total, ptr %local, ptr %status)
-  br label %step
-step:
-  %next = add i64 %i, 1
-  br label %loop
-out:
-  ret void
-}
-
-; Publish a region, take part in it, wait until all its units are done.
-define internal void @run_shared(ptr %pool, ptr %launches, i64 %count, i64 %units, ptr %status) {
-entry:
-  <at counter>
-  <at done>
-  <at sleepers>
-  <at mutex>
-  <at cond>
-  <at spins>
-  <at work_launches>
-  <at work_count>
-  <at work_units>
-  <at work_status>
-  store ptr %launches, ptr %work_launches
-  store i64 %count, ptr %work_count
-  store i64 %units, ptr %work_units
-  store ptr %status, ptr %work_status
-  store atomic i64 0, ptr %done monotonic, align 8
-  %open = add i64 %units, <BIAS>
-  store atomic i64 %open, ptr %counter seq_cst, align 8
-  %asleep = load atomic i64, ptr %sleepers seq_cst, align 8
-  %any = icmp sgt i64 %asleep, 0
-  br i1 %any, label %wake, label %join
-wake:
-  ; Holding the mutex once means every sleeper has either seen the counter or is waiting.
-  call i32 @pthread_mutex_lock(ptr %mutex)
-  call i32 @pthread_mutex_unlock(ptr %mutex)
-  %helpers = sub i64 %units, 1
-  %fewer = icmp slt i64 %helpers, %asleep
-  %signals = select i1 %fewer, i64 %helpers, i64 %asleep
-  br label %signal
-signal:
-  %sent = phi i64 [ 0, %wake ], [ %sent.next, %signal ]
-  call i32 @pthread_cond_signal(ptr %cond)
-  %sent.next = add i64 %sent, 1
-  %more.signals = icmp slt i64 %sent.next, %signals
-  br i1 %more.signals, label %signal, label %join
-join:
-  call void @work(ptr %pool, i64 0)
-  %limit = load i64, ptr %spins
-  br label %wait
-wait:
-  %turn = phi i64 [ 0, %join ], [ %turn.next, %spin ], [ %turn.next, %yield ]
-  %finished = load atomic i64, ptr %done acquire, align 8
-  %all = icmp eq i64 %finished, %units
-  br i1 %all, label %out, label %idle
-idle:
-  %turn.next = add i64 %turn, 1
-  %patient = icmp ult i64 %turn.next, %limit
-  br i1 %patient, label %spin, label %yield
-spin:
-  <pause>
-  br label %wait
-yield:
-  call i32 @sched_yield()
-  br label %wait
-out:
-  ret void
-}
-
-define internal i64 @now_ns(ptr %clock) {
-  call i32 @clock_gettime(i32 <CLOCK>, ptr %clock)
-  %seconds = load i64, ptr %clock
-  %ns.p = getelementptr i64, ptr %clock, i64 1
-  %ns = load i64, ptr %ns.p
-  %whole = mul i64 %seconds, 1000000000
-  %now = add i64 %whole, %ns
-  ret i64 %now
-}
-
-; Regions first, first + 1, ... until n, an error, or (after one region) budget_ns have passed.
-; pool null: on this thread only. A region of less work than %limit (ps) is not shared.
-; Returns the region to go on with.
-define i64 @run_plan(ptr %pool, ptr %regions, ptr %launches, i64 %first, i64 %n, ptr %status,
-                     ptr %local, i64 %budget, i64 %limit) {
-entry:
-  %clock = alloca [2 x i64], align 8
-  %alone = icmp eq ptr %pool, null
-  %start = call i64 @now_ns(ptr %clock)
-  %deadline = add i64 %start, %budget
-  br label %loop
-loop:
-  %r = phi i64 [ %first, %entry ], [ %r.next, %in.time ]
-  %go = icmp slt i64 %r, %n
-  br i1 %go, label %body, label %out
-body:
-  %region = getelementptr %Region, ptr %regions, i64 %r
-  %at = load i64, ptr %region
-  %count.p = getelementptr %Region, ptr %region, i64 0, i32 1
-  %count = load i64, ptr %count.p
-  %mine = getelementptr %Launch, ptr %launches, i64 %at
-  br i1 %alone, label %serial, label %measure
-measure:
-  %i = phi i64 [ 0, %body ], [ %i.next, %measure.step ]
-  %units = phi i64 [ 0, %body ], [ %units.next, %measure.step ]
-  %cost = phi i64 [ 0, %body ], [ %cost.next, %measure.step ]
-  %measuring = icmp slt i64 %i, %count
-  br i1 %measuring, label %measure.step, label %decide
-measure.step:
-  %launch = getelementptr %Launch, ptr %mine, i64 %i
-  %total.p = getelementptr %Launch, ptr %launch, i64 0, i32 4
-  %grain.p = getelementptr %Launch, ptr %launch, i64 0, i32 5
-  %cost.p = getelementptr %Launch, ptr %launch, i64 0, i32 6
-  %unit.p = getelementptr %Launch, ptr %launch, i64 0, i32 7
-  %total.raw = load i64, ptr %total.p
-  %grain = load i64, ptr %grain.p
-  %each = load i64, ptr %cost.p
-  store i64 %units, ptr %unit.p
-  %some = icmp sgt i64 %total.raw, 0
-  %total = select i1 %some, i64 %total.raw, i64 0
-  %padded = add i64 %total, %grain
-  %padded.1 = sub i64 %padded, 1
-  %these = sdiv i64 %padded.1, %grain
-  %units.next = add i64 %units, %these
-  %this.cost = mul i64 %total, %each
-  %cost.next = add i64 %cost, %this.cost
-  %i.next = add i64 %i, 1
-  br label %measure
-decide:
-  %worth = icmp sge i64 %cost, %limit
-  %many = icmp sgt i64 %units, 1
-  %share = and i1 %worth, %many
-  br i1 %share, label %shared, label %serial
-shared:
-  call void @run_shared(ptr %pool, ptr %mine, i64 %count, i64 %units, ptr %status)
-  br label %after
-serial:
-  call void @run_alone(ptr %mine, i64 %count, ptr %local, ptr %status)
-  br label %after
-after:
-  %r.next = add i64 %r, 1
-  %code = load atomic i64, ptr %status acquire, align 8
-  %failed = icmp ne i64 %code, 0
-  br i1 %failed, label %fail, label %check.time
-fail:
-  ret i64 %n
-check.time:
-  %now = call i64 @now_ns(ptr %clock)
-  %late = icmp sgt i64 %now, %deadline
-  br i1 %late, label %pause.here, label %in.time
-pause.here:
-  ret i64 %r.next
-in.time:
-  br label %loop
-out:
-  ret i64 %n
 }
 """

@@ -4,6 +4,7 @@ In: argument trees of a module. Out: plain trees that `Decoder` builds again in 
 
     ("plain", 1.5)  ("tensor", 3)  ("result", 0, [1])  ("list", [...])  ("dict", {...})
     ("name", "float32")  ("device", "cpu")  ("slice", [...])  ("array", ndarray)
+    ("made", "nn.PairwiseDistance", {...})
 
 A tensor is a number: its array, strides, dtype and requires_grad stand in the case's table, so two
 uses of one tensor stay one tensor. A result is the value of an earlier call.
@@ -20,6 +21,14 @@ import numpy as np
 
 PLAIN = (bool, int, float, complex, str, type(None), type(Ellipsis))
 NAMED = ("dtype", "layout", "memory_format")
+# Classes whose objects are told by their arguments: argument -> attribute.
+MADE: dict[str, dict[str, str]] = {
+    "PairwiseDistance": {"p": "norm", "eps": "eps", "keepdim": "keepdim"},
+    "LinearCrossEntropyOptions": {
+        name: name for name in ("allow_retain_graph", "batch_chunk_size", "chunking_method",
+                                "acc_policy", "acc_dtype")
+    },
+}  # fmt: skip
 NARROW = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32"}
 LIMIT = 1 << 18
 NUMPY_DIMS = 64
@@ -77,6 +86,9 @@ class Encoder:
             return ("dict", {key: self(v) for key, v in value.items()})
         if isinstance(value, np.ndarray | np.generic):
             return ("array", value)
+        if kind in MADE:
+            given = {name: self(getattr(value, a)) for name, a in MADE[kind].items()}
+            return ("made", f"nn.{kind}", given)
         raise Unsuited(kind)
 
     def new_tensor(self, tensor: Any) -> tuple:
@@ -135,6 +147,8 @@ class Decoder:
             return items if kind == "list" else slice(*items) if kind == "slice" else tuple(items)
         if kind == "dict":
             return {key: self(item) for key, item in body.items()}
+        if kind == "made":
+            return find(self.module, body)(**{key: self(item) for key, item in tree[2].items()})
         if kind == "name":
             return find(self.module, body)
         return self.module.device(body) if kind == "device" else body

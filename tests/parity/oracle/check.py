@@ -166,15 +166,18 @@ def main() -> int:
     paths = [p for p in sorted(given.folder.glob("*.pkl")) if re.search(given.only, p.stem)]
     new = {}
     for key, found in check_all(paths):
-        new[key] = counts_of(found)
+        if any(found.values()):  # PyTorch could tell a sample of it in plain values
+            new[key] = counts_of(found)
         if given.list:
             list_wrong(key, found)
     print(*table.summary(new), sep="\n")
     old = table.read()
     lost = table.lost(old, new)
-    print(*(lost or ["nothing that passed is lost"]), sep="\n")
-    if given.update and not lost:
+    print(*(lost.values() or ["nothing that passed is lost"]), sep="\n")
+    new = {key: counts for key, counts in new.items() if key not in lost}
+    if given.update:
         table.write(old | new)
+        table.PAGE.write_text(table.page(old | new))
     return 1 if lost else 0
 
 

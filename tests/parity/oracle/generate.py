@@ -57,7 +57,7 @@ class Recorder(TorchFunctionMode):
 
 def public_name(op: Any) -> str | None:
     """The name under which a program calls the op, if the op is that very function."""
-    names = (op.name, f"Tensor.{op.name}")
+    names = (op.name.removeprefix("torch."), f"Tensor.{op.name}")
     return next((name for name in names if find(torch, name) is op.op), None)
 
 

@@ -6,12 +6,22 @@ errors (the right exception type). A `-` is a column without samples. Counts may
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 COLUMNS = ("forward", "gradient", "forms", "memory", "errors")
 TABLE = Path(__file__).with_name("results.tsv")
+PAGE = Path(__file__).parents[3] / "docs" / "coverage.md"
+INTRODUCTION = """# Which of PyTorch's own tests pass
+
+Every sample of PyTorch 2.13's databases of operators, modules and optimizers is replayed and
+compared: values, dtypes and shapes (*forward*), gradients, the other forms (method, in place,
+`out=`), whether a result shares its input's memory, and the type of the error that a wrong call
+raises. An op counts where all its samples pass. `make oracle` runs it (needs PyTorch),
+`make oracle ARGS=--update` writes what is better into `tests/parity/oracle/results.tsv`; this page
+is made from that file by `python tests/parity/oracle/table.py`. Known differences that stay are in
+[its README](../tests/parity/oracle/README.md).
+"""
 Key = tuple[str, str, str]
 Counts = dict[str, tuple[int, int]]  # column -> passed, total
 
@@ -39,33 +49,81 @@ def write(table: dict[Key, Counts]) -> None:
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-def lost(old: dict[Key, Counts], new: dict[Key, Counts]) -> list[str]:
+def lost(old: dict[Key, Counts], new: dict[Key, Counts]) -> dict[Key, str]:
     """What passed and does not, among samples of the same number."""
-    found = []
+    found = {}
     for key in sorted(old.keys() & new.keys()):
         for column, (passed, total) in old[key].items():
             now, count = new[key].get(column, (0, total))
             if count == total and now < passed:
-                found.append(f"{' '.join(key)}: {column} was {passed}/{total}, is {now}/{count}")
+                found[key] = f"{' '.join(key)}: {column} was {passed}/{total}, is {now}/{count}"
+    return found
+
+
+def kind_of(key: Key) -> str:
+    """A line of the summary: modules, optimizers, or the dtype of an op."""
+    return f"{key[1]}s" if key[1] in ("module", "optimizer") else key[2]
+
+
+def totals(table: dict[Key, Counts]) -> dict[str, dict[str, tuple[int, int, int, int]]]:
+    """Line -> column -> ops that pass in every sample, ops, samples that pass, samples."""
+    found: dict[str, dict[str, tuple[int, int, int, int]]] = {}
+    for key, counts in sorted(table.items()):
+        line = found.setdefault(kind_of(key), {})
+        for column, (passed, total) in counts.items():
+            now = (int(passed == total), 1, passed, total)
+            old = line.get(column, (0, 0, 0, 0))
+            line[column] = tuple(a + b for a, b in zip(old, now, strict=True))  # type: ignore
     return found
 
 
 def summary(table: dict[Key, Counts]) -> list[str]:
-    """A line for each dtype: how many ops pass in every sample, how many samples."""
+    """A line for each dtype and kind: how many ops pass in every sample, how many samples."""
     lines = []
-    for dtype in sorted({key[2] for key in table}):
-        ops: Counter[str] = Counter()
-        of: Counter[str] = Counter()
-        samples: Counter[str] = Counter()
-        every: Counter[str] = Counter()
-        for key, counts in table.items():
-            if key[2] != dtype:
-                continue
-            for column, (passed, total) in counts.items():
-                ops[column] += passed == total
-                of[column] += 1
-                samples[column] += passed
-                every[column] += total
-        parts = [f"{c} {ops[c]}/{of[c]} ({samples[c]}/{every[c]})" for c in COLUMNS if of[c]]
-        lines.append(f"{dtype:9s} ops (samples): " + "  ".join(parts))
+    for name, columns in sorted(totals(table).items()):
+        parts = [
+            "{} {}/{} ({}/{})".format(column, *columns[column])
+            for column in COLUMNS
+            if column in columns
+        ]
+        lines.append(f"{name:10s} ops (samples): " + "  ".join(parts))
     return lines
+
+
+def page(table: dict[Key, Counts]) -> str:
+    """docs/coverage.md: the summary as a table, and what does not pass."""
+    lines = [INTRODUCTION, "| | " + " | ".join(COLUMNS) + " |", "| --- |" + " --- |" * len(COLUMNS)]
+    for name, columns in sorted(totals(table).items()):
+        cells = [_cell(columns.get(column)) for column in COLUMNS]
+        lines.append("| " + " | ".join((name, *cells)) + " |")
+    lines += [
+        "",
+        "## What does not pass",
+        "",
+        "| op | dtype | column | samples |",
+        "| --- |" + " --- |" * 3,
+    ]
+    for key, counts in sorted(table.items()):
+        for column, (passed, total) in counts.items():
+            if passed < total:
+                name = " ".join(filter(None, key[:2]))
+                lines.append(f"| {name} | {key[2]} | {column} | {passed} of {total} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(counts: tuple[int, int, int, int] | None) -> str:
+    if counts is None:
+        return ""
+    passed, of = counts[:2]
+    return f"{passed} of {of} ({100 * passed / of:.1f} %)"
+
+
+def main() -> None:
+    """Print the summary of the stored table; write the page."""
+    stored = read()
+    print(*summary(stored), sep="\n")
+    PAGE.write_text(page(stored))
+
+
+if __name__ == "__main__":
+    main()
