@@ -12,8 +12,8 @@ from typing import Any
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.triton.driver_impl import caps_of
-from rushlight.backends.triton.module_text import lowered, print_module
 from rushlight.backends.triton.module_impl import load_module
+from rushlight.backends.triton.module_text import lowered, print_module
 from rushlight.base.dtypes import DType, int64
 from rushlight.compiler.tile.ir import Program
 

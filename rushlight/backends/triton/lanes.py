@@ -12,7 +12,7 @@ with an element per thread; where threads part ways all statements run for all, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 

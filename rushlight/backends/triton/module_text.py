@@ -38,9 +38,7 @@ def print_module(programs: Sequence[ThreadProgram], narrow: bool = False) -> str
     return "\n\n\n".join([language.prologue, *functions, *kernels]) + "\n"
 
 
-def _printer(
-    program: ThreadProgram, kernel: Kernel, language: Triton, narrow: bool
-) -> LanePrinter:
+def _printer(program: ThreadProgram, kernel: Kernel, language: Triton, narrow: bool) -> LanePrinter:
     if isinstance(kernel, TileKernel):
         return TilePrinter(program, kernel, language, narrow)
     return LanePrinter(program, kernel, language)

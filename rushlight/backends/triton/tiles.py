@@ -155,7 +155,9 @@ class TilePrinter(LanePrinter):
         for name, value, turn, other in (("a", a, "across", (grid.m, plan.bm)),
                                          ("b", b, "down", (grid.n, plan.bn))):  # fmt: skip
             self.line(f"{self.exprs.know(grid.k.name, True)} = first_k + {turn}")
-            self._within(other, k, lambda name=name, value=value: self._operand(name, value, narrow))
+            self._within(
+                other, k, lambda name=name, value=value: self._operand(name, value, narrow)
+            )
         self.line('acc = tl.dot(a_tile, b_tile, acc, input_precision="ieee")')
         self.close()
 
