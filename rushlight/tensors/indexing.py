@@ -378,16 +378,13 @@ def check_index(
     """
     if open_session() is not None or index.numel() > CHECK_LIMIT:
         return
-    storage = index._storage
-    values = storage.foreign
+    values = index._storage.foreign
     if values is None or index._view is not None:
-        node = index._value()
-        if node.leaf != "buffer":
+        if (node := index._value()).leaf != "buffer":
             return
         values = value_of(node)
-    # Negative numbers are large ones without a sign.
     if values.dtype == np.int64 and values.size and int(values.view(np.uint64).max()) < size:
-        return
+        return  # negative numbers are large ones without a sign
     wrong = (values < 0) | (values >= size)
     if ignored is not None:
         wrong &= values != ignored

@@ -22,7 +22,7 @@ from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
 from rushlight.tensors.size import Size, is_row_major, row_major
-from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage, data_node
+from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
 
 
@@ -261,6 +261,7 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
+    sparse: Callable[[str], Any]  # a function of sparse/convert.py
 
 
 LEGACY = _Late()
