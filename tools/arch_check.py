@@ -72,7 +72,7 @@ ARROWS: dict[str, set[str]] = {
     "sparse": {"overrides"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
-    "func": {"utils"} | _PUBLIC,
+    "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
     "distributions": _PUBLIC,
     "fx": _PUBLIC,
     "onnx": {"base"},

@@ -46,6 +46,11 @@ class Ref:
             _sweep()
 
 
+def next_order() -> int:
+    """A serial of its own: Refs made later have larger ones."""
+    return next(_ORDER)
+
+
 def live_refs() -> list[Ref]:
     """Every live Ref, oldest first."""
     weak = list(_LIVE.values())
