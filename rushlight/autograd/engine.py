@@ -47,7 +47,7 @@ class _Run:
 
     def run(self, roots: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
         start = list({id(fn): fn for fn, _ in roots}.values())
-        order = _reachable(start)
+        order = reachable(start)
         needed = self._needed(order)
         for fn in order:
             for edge in fn.edges:
@@ -144,7 +144,7 @@ class _Run:
         buffer[nr] = grad if buffer[nr] is None else buffer[nr] + grad
 
 
-def _reachable(start: list[GradFn]) -> list[GradFn]:
+def reachable(start: list[GradFn]) -> list[GradFn]:
     """Every function below `start`, inputs of the graph first. Iterative: tapes are long."""
     order: list[GradFn] = []
     seen: set[int] = set()

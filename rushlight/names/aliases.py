@@ -41,6 +41,11 @@ ALIASES: dict[str, tuple[str, ...]] = {
     # Packages import these; their functions are for an exporter.
     **{f"onnx.symbolic_opset{number}": ("onnx.symbolic_helper",) for number in range(7, 21)},
     "autograd.functional": ("func.reverse",),
+    "autograd.forward_ad": ("func.forward",),
+    "autograd.anomaly_mode": ("autograd",),
+    "autograd.grad_mode": ("autograd",),
+    "autograd.variable": ("autograd",),
+    "_functorch.eager_transforms": ("func",),
     "nn.utils.stateless": ("func",),
     "_functorch": ("func",),
     "_functorch.vmap": ("func",),
