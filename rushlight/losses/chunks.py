@@ -20,12 +20,12 @@ LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
 class Settings:
     """How to compute: the reduction, the ignored class, smoothing, z-loss, cap, chunks."""
 
-    reduction: str
-    ignored: int
-    smoothing: float
-    z_loss: float
-    softcap: float | None
-    options: LinearCrossEntropyOptions
+    reduction: str = "mean"
+    ignored: int = -100
+    smoothing: float = 0.0
+    z_loss: float = 0.0
+    softcap: float | None = None
+    options: LinearCrossEntropyOptions = LinearCrossEntropyOptions()
 
 
 class Chunks:
@@ -37,6 +37,8 @@ class Chunks:
     def __init__(
         self, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings
     ) -> None:
+        # Memory of another library is read anew at each use; of a clone, once. Others cost nothing.
+        x, w, b, target, weight = (t if t is None else t.clone() for t in (x, w, b, target, weight))
         self.x, self.w, self.b, self.target, self.weight = x, w, b, target, weight
         self.settings = settings
         self.working = torch.float64 if x.dtype is torch.float64 else torch.float32

@@ -10,6 +10,7 @@ moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluate
 from __future__ import annotations
 
 import threading
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -85,11 +86,19 @@ class Storage(Ref):
         """The memory, from now on visible outside."""
         if self.foreign is None:
             shape, dtype = self.node.shape, self.node.dtype
-            # A copy: other nodes may refer to the computed buffer, whose value never changes.
-            array = value_of(self.node).copy()
+            array = value_of(self.node)
             flush()  # nothing pending may read the cell's memory later
+            if not self._is_alone():
+                array = array.copy()
             self.adopt(array, dtype, shape)
         return self.foreign  # type: ignore[return-value]
+
+    def _is_alone(self) -> bool:
+        """Nobody else holds the node or its memory, whose value must never change for them. Called
+        while one array looks at the memory."""
+        if self.node.leaf != "buffer" or self.node.buffer.foreign:
+            return False
+        return getrefcount(self.node) == 2 and getrefcount(self.node.buffer) == 3
 
     def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
         """Live in this memory (the caller's, row-major)."""
