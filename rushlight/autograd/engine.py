@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd import tape
+from rushlight.autograd.anomaly import watched
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 
@@ -100,7 +101,10 @@ class _Run:
             changed = hook(tuple(grads))
             if changed is not None:
                 grads = list(changed) if isinstance(changed, tuple | list) else [changed]
-        outputs = fn.apply(grads, self.create_graph)
+        if STATE.anomaly:
+            outputs = watched(fn, grads, self.create_graph)
+        else:
+            outputs = fn.apply(grads, self.create_graph)
         if not self.retain:
             fn.release()
             fn.spent = True
