@@ -69,6 +69,7 @@ ARROWS: dict[str, set[str]] = {
     "jit": _PUBLIC,
     "types": _PUBLIC,
     "overrides": {"tensors"} | _PUBLIC,
+    "sparse": {"overrides"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "func": {"utils"} | _PUBLIC,

@@ -58,7 +58,7 @@ _KNOWN: dict[tuple, Known] = {}
 
 def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     """The recipe's outputs over these values."""
-    if open_session() is not None or origin.STATE.on or not recipe.makes_all or DEVICES.used:
+    if open_session() is not None or origin.STATE.on or DEVICES.used or not recipe.makes_all:
         return None
     with LOCK:
         if any_failed():

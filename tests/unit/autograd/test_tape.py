@@ -13,6 +13,7 @@ import pytest
 import rushlight as torch
 from rushlight.autograd import tape
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import DEVICES
 from rushlight.engine import recipe_flush
 from rushlight.engine.failures import RunFailed
 from rushlight.ir.interpret import interpret
@@ -22,6 +23,7 @@ from rushlight.ir.interpret import interpret
 def counts(monkeypatch):
     """How often passes were made in which way: [as a recipe in a flush, as nodes, not plain]."""
     seen = [0, 0, 0]
+    monkeypatch.setattr(DEVICES, "used", False)
     compute, run, made = TENSORS.compute, tape.run, tape.TapeGraph.made
 
     def counting_compute(graph, values):
@@ -229,6 +231,13 @@ def test_hooks_see_the_state_of_their_time(counts):
     v.register_post_accumulate_grad_hook(lambda t: seen.append(w.grad))
     (w.exp() * v).sum().backward()
     assert seen == [None] and w.grad is not None and counts == [0, 0, 1]
+
+
+def test_with_other_devices_passes_are_made_of_nodes(counts, monkeypatch):
+    x, *leaves = model()
+    monkeypatch.setattr(DEVICES, "used", True)
+    loss_of(x, *leaves).backward()
+    assert counts == [0, 1, 0]
 
 
 def test_create_graph_anomaly_and_chosen_inputs_are_ordinary(counts, monkeypatch):

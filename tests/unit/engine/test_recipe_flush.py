@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import ops
+from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import float32
 from rushlight.engine import recipe_flush
 from rushlight.engine.failures import RunFailed
@@ -17,6 +18,11 @@ from rushlight.engine.recipe_flush import flush_with
 from rushlight.ir.node import buffer_node, scalar_node, with_dtype
 from rushlight.ir.recipe import NotPlain, Recipe
 from rushlight.tensors.tensor import new_tensor
+
+
+@pytest.fixture(autouse=True)
+def no_other_devices(monkeypatch):
+    monkeypatch.setattr(DEVICES, "used", False)
 
 
 def no_number(node):
