@@ -67,8 +67,7 @@ def build(
         x.grad = w.grad = None
         value = loss()
         value.backward()
-        # As float32: numpy knows no bfloat16 of PyTorch's.
-        return [t if dtype == "float32" else t.float() for t in (value.detach(), x.grad, w.grad)]
+        return [value.detach(), x.grad, w.grad]
 
     large = tokens > TOKENS
     return Case(run, {"flop": 6.0 * tokens * WIDTH * classes}, most_reps=1 if large else 7)
