@@ -166,7 +166,9 @@ class LanePrinter(KernelPrinter):
         threads, stop = self.kernel.threads, code.stop
         (last,) = self.texts(stop)
         most = at_most(stop)
-        inside = "" if isinstance(stop, int) and stop % threads == 0 else f"{code.var.name} < {last}"
+        inside = (
+            "" if isinstance(stop, int) and stop % threads == 0 else f"{code.var.name} < {last}"
+        )
         if isinstance(most, int) and most <= threads:
             self._turn(code.var, THREAD, True, inside, code.body, False)
             return
