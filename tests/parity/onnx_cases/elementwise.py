@@ -80,6 +80,10 @@ def shrink(x: Any, lambd: float = 0.5, bias: float = 0.0) -> Any:
     return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, zero))
 
 
+def selu(x: Any, alpha: float = 1.67326319, gamma: float = 1.05070102) -> Any:
+    return gamma * torch.where(x > 0, x, alpha * x.expm1())
+
+
 def prelu(x: Any, slope: Any) -> Any:
     return torch.where(x < 0, x * slope, x)
 
@@ -114,16 +118,22 @@ def _prod(x: Any, dims: list[int], keep: bool) -> Any:
 
 def _extreme(function: Callable) -> Callable:
     def run(x: Any, dims: list[int], keep: bool) -> Any:
-        if not x.numel():
-            least = function is torch.amax
-            shape = x.sum(dims, keepdim=keep).shape
-            if not x.is_floating_point():
-                info = torch.iinfo(x.dtype)
-                return torch.full(shape, info.min if least else info.max, dtype=x.dtype)
-            return torch.full(shape, float("-inf") if least else float("inf"), dtype=x.dtype)
-        return function(x, dims, keepdim=keep)
+        if x.numel():
+            return function(x, dims, keepdim=keep)
+        low, high = limits(x.dtype)
+        fill = low if function is torch.amax else high
+        return torch.full(x.sum(dims, keepdim=keep).shape, fill, dtype=x.dtype)
 
     return run
+
+
+def limits(dtype: Any) -> tuple[Any, Any]:
+    """What is below and above all others."""
+    if dtype.is_floating_point:
+        return float("-inf"), float("inf")
+    if dtype is torch.bool:
+        return False, True
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def position(function: Callable) -> Callable:
@@ -151,8 +161,8 @@ def cumulative(function: Callable, start: float) -> Callable:
 SQUARE = reduction(lambda x, dims, keep: _sum(x * x, dims, keep))
 TABLE: dict[str, Callable] = {
     name: unary(getattr(torch, name.lower()))
-    for name in """Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Reciprocal
-    Round Sigmoid Sign Sin Sinh Sqrt Tan Tanh IsNaN Relu Det""".split()
+    for name in """Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg
+    Reciprocal Round Sigmoid Sign Sin Sinh Sqrt Tan Tanh IsNaN Relu Det""".split()
 }
 TABLE |= {
     "Not": unary(torch.logical_not), "BitwiseNot": unary(torch.bitwise_not),
@@ -167,7 +177,7 @@ TABLE |= {
     "Sum": many(torch.add), "Mean": lambda *v: functools.reduce(torch.add, v) / len(v),
     "Cast": cast, "CastLike": cast_like, "Clip": clip, "IsInf": is_inf, "Shrink": shrink,
     "Elu": lambda x, alpha=1.0: F.elu(x, alpha), "Celu": lambda x, alpha=1.0: F.celu(x, alpha),
-    "Selu": lambda x, alpha=1.6732632, gamma=1.0507: gamma * torch.where(x > 0, x, alpha * x.expm1()),
+    "Selu": selu,
     "LeakyRelu": lambda x, alpha=0.01: F.leaky_relu(x, alpha),
     "ThresholdedRelu": lambda x, alpha=1.0: F.threshold(x, alpha, 0.0),
     "HardSigmoid": lambda x, alpha=0.2, beta=0.5: (alpha * x + beta).clamp(0, 1),

@@ -250,6 +250,8 @@ def resize(
     if name is None or not known or other or cubic_coeff_a != -0.75:
         raise NotImplementedError("Resize: no function of PyTorch's does this")
     if scales is not None and scales.numel():
+        if align:  # the corners of a size that is not whole
+            raise NotImplementedError("Resize: align_corners with scales")
         given = scales.tolist()
         return F.interpolate(x, None, tuple(given[2:]), name, align, recompute_scale_factor=False)
     return F.interpolate(x, tuple(int(n) for n in sizes.tolist()[2:]), None, name, align)
@@ -257,8 +259,8 @@ def resize(
 
 def attention(
     q: Any, k: Any, v: Any, mask: Any = None, past_key: Any = None, past_value: Any = None,
-    lengths: Any = None, is_causal: int = 0, scale: float | None = None, q_num_heads: int = 0, kv_num_heads: int = 0,
-    **other: Any,
+    lengths: Any = None, is_causal: int = 0, scale: float | None = None,
+    q_num_heads: int = 0, kv_num_heads: int = 0, **other: Any,
 ) -> Any:  # fmt: skip
     if other or lengths is not None:
         raise NotImplementedError(f"Attention: {', '.join(other) or 'nonpad_kv_seqlen'}")
@@ -285,6 +287,22 @@ def attention(
     if packed:
         made = made.transpose(1, 2).reshape(made.shape[0], made.shape[2], -1)
     return made, k, v
+
+
+def dropout(x: Any, ratio: Any = None, training: Any = None, seed: int = 0) -> Any:
+    if training is not None and training.item() and (ratio is None or ratio.item()):
+        raise NotImplementedError("Dropout: another generator's numbers")
+    return x, torch.ones(x.shape, dtype=torch.bool)
+
+
+def col2im(
+    x: Any, image: Any, block: Any, strides: Any = None, pads: Any = None, dilations: Any = None
+) -> Any:
+    n = image.numel()
+    if n != 2 or (pads and pads[:n] != pads[n:]):
+        raise NotImplementedError("Col2Im: F.fold has two dims and equal padding")
+    sizes, kernel = tuple(image.tolist()), tuple(block.tolist())
+    return F.fold(x, sizes, kernel, dilations or 1, tuple(pads[:n]) if pads else 0, strides or 1)
 
 
 def window(function: Callable, **own: float) -> Callable:
@@ -319,7 +337,8 @@ TABLE: dict[str, Callable] = {
     "LpNormalization": lp_normalization, "MeanVarianceNormalization": mean_variance,
     "NegativeLogLikelihoodLoss": nll_loss, "SoftmaxCrossEntropyLoss": cross_entropy,
     "GridSample": grid_sample, "AffineGrid": affine_grid, "Resize": resize,
-    "Attention": attention, "DFT": dft, "HannWindow": window(torch.hann_window),
+    "Dropout": dropout, "Col2Im": col2im, "Attention": attention, "DFT": dft,
+    "HannWindow": window(torch.hann_window),
     "HammingWindow": window(torch.hamming_window, alpha=25 / 46, beta=21 / 46),
     "BlackmanWindow": window(torch.blackman_window),
 }  # fmt: skip

@@ -1,4 +1,7 @@
-"""ONNX's operators that move, pick and make elements, by Rushlight's functions. As elementwise.py."""
+"""ONNX's operators that move, pick and make elements, by Rushlight's functions.
+
+As elementwise.py: tensors and attributes in, tensors out.
+"""
 
 from __future__ import annotations
 
