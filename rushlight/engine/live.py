@@ -50,6 +50,11 @@ class Ref:
             _sweep()
 
 
+def next_order() -> int:
+    """A serial of its own: Refs made later have larger ones."""
+    return next(_ORDER)
+
+
 def live_refs() -> list[Ref]:
     """Every live Ref, oldest first."""
     apart = [ref for one in list(_APART.values()) if (ref := one()) is not None]
