@@ -6,7 +6,7 @@ VENV   ?= .venv
 # Other people's programs have an environment of their own, in which there is no PyTorch.
 PROGRAMS_VENV ?= .venv-programs
 ARGS   ?=
-DTYPES ?= float32,float64,bfloat16,int64,bool
+DTYPES ?= float32,float64,bfloat16,complex64,int64,bool
 
 bin    := $(VENV)/bin
 python := $(bin)/python

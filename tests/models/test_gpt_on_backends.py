@@ -6,7 +6,6 @@ a ten-thousandth. The model is cut down to what an emulation does in a minute.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from pathlib import Path
 
@@ -31,7 +30,8 @@ def load_example():
 
 def curve(backend: str, steps: int, **sizes: int) -> list[float]:
     example = load_example()
-    args = argparse.Namespace(
+    args = example.parse([])
+    vars(args).update(
         steps=STEPS, batch=4, block=32, layers=2, heads=2, width=32, dropout=0.0, lr=3e-3, seed=1,
         warmup=4, weight_decay=0.1, clip=1.0, compile=False,
     )  # fmt: skip

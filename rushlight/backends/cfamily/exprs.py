@@ -36,6 +36,7 @@ class ExprPrinter:
         self.language, self.names = language, names
         self.used: dict[str, Helper] = {}
         self.checks = False
+        self.lines: list[str] = []  # those before the expression that is being printed
 
     def emit(self, roots: Sequence[E | int | Expr]) -> tuple[list[str], list[str]]:
         """(lines, texts of the roots); a root may be an index expression."""
@@ -51,6 +52,7 @@ class ExprPrinter:
         for root in values:
             uses[root] = uses.get(root, 0) + 1
         lines: list[str] = []
+        self.lines = lines
         texts: dict[E, str] = {}
         wanted = {id(root) for root in values}
         for node in order:
