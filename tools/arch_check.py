@@ -70,7 +70,6 @@ ARROWS: dict[str, set[str]] = {
     "types": _PUBLIC,
     "overrides": {"tensors"} | _PUBLIC,
     "sparse": {"overrides"} | _PUBLIC,
-    "profiler": {"engine"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
