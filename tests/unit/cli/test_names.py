@@ -54,7 +54,7 @@ TRIES = [
     ("x", 0, "i", "x"), ("x", "m", 0.5), ("x", 0, 1, 1), ("x", "x", "x"), ("x", 0, "v", "x"),
     ("x", "v"), ("x", (4,)), ("x", 0, "v"), ("v", 2), ("one",), ("one", "one"), ("b", "b"),
     ("l", "l"), ("l",), ("x", torch.float64), ("leaf", "h"), ("v",), ("v", "v"), ("b", "b", "b"),
-    ("x", torch.Tensor), ("x", (2, 2), (2, 1)), ("x", [1, 1]), ("x", "m", "x"),
+    ("x", torch.Tensor), ("x", (2, 2), (2, 1)), ("x", "ones"), ("x", "m", "x"),
     ("x", 0, "i", "x", "sum"), ("x", 0, (1, 2)),
 ]  # fmt: skip
 # No device beside the CPU and no quantized numbers (as PyTorch answers), and sparse tensors, which
@@ -65,7 +65,9 @@ OTHERS = set("""cuda xpu pin_memory q_scale values indices coalesce _values _ind
 def made(sign):
     x = torch.tensor(X, requires_grad=sign == "one")
     return {"one": x.sum(), "v": torch.tensor([1, 0]), "b": x[None], "l": x.long(),
-            "h": lambda g: None, "leaf": torch.ones(2, requires_grad=True), "x": x, "m": x > 0, "i": torch.tensor([[0, 1], [1, 0]]), "xs": [x, x]}.get(sign, sign)  # fmt: skip
+            "h": lambda g: None, "ones": [1, 1], "leaf": torch.ones(2, requires_grad=True),
+            "x": x, "m": x > 0,
+            "i": torch.tensor([[0, 1], [1, 0]])}.get(sign, sign)  # fmt: skip
 
 
 def takes(function):
