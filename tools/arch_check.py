@@ -70,6 +70,7 @@ ARROWS: dict[str, set[str]] = {
     "types": _PUBLIC,
     "overrides": {"tensors"} | _PUBLIC,
     "sparse": {"overrides"} | _PUBLIC,
+    "profiler": {"engine"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
