@@ -68,7 +68,7 @@ def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool)
             found = TENSORS.compute(graph, values)
     finally:  # after an error, too, the leaves have gradients, which wait
         for variable, grad in zip(variables, found or graph.made(values), strict=True):
-            TENSORS.accumulate(variable, TENSORS.make(grad))
+            TENSORS.accumulate(variable, TENSORS.make(grad), True)
     return True
 
 
@@ -129,11 +129,11 @@ class _Walk:
         if fn.released:
             return False
         key.append(fn.form)
-        for saved in fn.saved.values():
+        for position, saved in fn.saved.items():
             counter = saved.counter
             if counter is not None and counter.version != saved.version or saved.unpack is not None:
                 return False
-            key.append(self.slot(saved.holder.node))  # type: ignore[union-attr]
+            key += (position, self.slot(saved.holder.node))  # type: ignore[union-attr]
         saved_out = fn.saved_out
         if saved_out is not None:
             counter = saved_out.counter
