@@ -24,7 +24,7 @@ _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
-    "distributions sparse".split()
+    "distributions sparse profiler".split()
 )
 _INNER = frozenset(
     {
@@ -49,6 +49,7 @@ _DEFERRED = {
     "typename": "rushlight.utils",
     "vmap": "rushlight.func",
     "explain": "rushlight.engine.explain",
+    **dict.fromkeys(("Stream", "Event", "get_device_module"), "rushlight.accelerator"),
     **dict.fromkeys(
         ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_compressed_tensor"),
         "rushlight.sparse.convert",

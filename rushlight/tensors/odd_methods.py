@@ -5,6 +5,7 @@ There is one device, one layout and no quantized number, so most answers are pla
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -25,6 +26,12 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     if len(args) == 1 and isinstance(args[0], Size):
         return empty(args[0], dtype=self._dtype, device=device)
     return tensor_of(args[0], self._dtype)
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """`x.resize(2, 3)`: deprecated by PyTorch for `reshape`, which it is."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    return self.contiguous().view(*sizes)  # type: ignore[attr-defined]
 
 
 def record_stream(self: Tensor, s: Any) -> None:
@@ -83,7 +90,7 @@ OF_LAYOUTS = {
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Any] = {
-    "new": new, "record_stream": record_stream,
+    "new": new, "resize": resize, "record_stream": record_stream,
     "dequantize": dequantize, "to_dense": to_dense,
     **{name: to_device(name) for name in ("xpu", "hpu", "mtia")},
     **{name: _not_quantized for name in ("q_scale", "q_zero_point", "int_repr", "qscheme")},

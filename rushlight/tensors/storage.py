@@ -10,6 +10,7 @@ moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluate
 from __future__ import annotations
 
 import threading
+from ctypes import memmove
 from sys import getrefcount
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import WAITING, Ref
+from rushlight.engine.live import WAITING, Ref, set_apart
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -50,7 +51,7 @@ class Storage(Ref):
     __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
-        super().__init__(node)
+        Ref.__init__(self, node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
@@ -105,6 +106,14 @@ class Storage(Ref):
         buffer = from_address(array.ctypes.data, array.nbytes, array)
         self.node = buffer_node(buffer, shape, dtype)
         self.foreign = array.reshape(shape)
+        set_apart(self)
+
+    def snapshot(self) -> Node:
+        """A node for what foreign memory holds now."""
+        node = self.node
+        buffer = allocate(node.buffer.nbytes)
+        memmove(buffer.address, node.buffer.address, buffer.nbytes)
+        return buffer_node(buffer, node.shape, node.dtype)
 
     def foreign_view(self, shape: tuple, strides: tuple, offset: int) -> Node:
         """A node for what a view of foreign memory holds now."""

@@ -330,13 +330,13 @@ def test_memory_of_saved_values_goes_with_the_pass(counts):
 def test_the_memory_of_what_is_saved_may_be_taken_over(counts):
     """What nobody needs after the pass is given to the program, as in an ordinary flush."""
     taken = []
-    run = recipe_flush.run_program
+    run = recipe_flush.launch
 
     def noting(program, *rest):
         taken.append(len(program.plan.meta["reuse"]))
         return run(program, *rest)
 
-    recipe_flush.run_program = noting
+    recipe_flush.launch = noting
     try:
         w = torch.randn(8, 8, requires_grad=True)
         for _ in range(2):
@@ -347,7 +347,7 @@ def test_the_memory_of_what_is_saved_may_be_taken_over(counts):
             loss.backward()
             w.grad = None
     finally:
-        recipe_flush.run_program = run
+        recipe_flush.launch = run
     assert taken == [1, 1]
 
 
@@ -410,7 +410,7 @@ def test_an_error_in_the_run_leaves_gradients_that_wait(counts, monkeypatch, err
         raise RunFailed(None, ValueError("planted")) if error is RunFailed else error
 
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_flush, "run_program", fail)
+        patch.setattr(recipe_flush, "launch", fail)
         if error is RunFailed:  # what the ordinary flush says counts, and here it says nothing
             loss.backward()
         else:

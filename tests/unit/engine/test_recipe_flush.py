@@ -124,7 +124,7 @@ def test_an_error_leaves_everything_waiting(monkeypatch, error):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_flush, "run_program", fail)
+        patch.setattr(recipe_flush, "launch", fail)
         if isinstance(error, RunFailed):
             assert flush_with(recipe, nodes) is None
         else:
@@ -139,7 +139,7 @@ def test_an_error_leaves_everything_waiting(monkeypatch, error):
 def test_it_is_alone_and_a_value_recorded_meanwhile_still_waits(monkeypatch):
     recipe = scaled_sum()
     held, nodes = values(2.0, 3.0)
-    run, free, made = recipe_flush.run_program, [], []
+    run, free, made = recipe_flush.launch, [], []
 
     def meanwhile(*args):
         def other():
@@ -151,7 +151,7 @@ def test_it_is_alone_and_a_value_recorded_meanwhile_still_waits(monkeypatch):
         thread.join()
         return run(*args)
 
-    monkeypatch.setattr(recipe_flush, "run_program", meanwhile)
+    monkeypatch.setattr(recipe_flush, "launch", meanwhile)
     flush_with(recipe, nodes)
     assert free == [False] and WAITING.some
     flush()
