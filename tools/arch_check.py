@@ -96,7 +96,6 @@ ARROWS: dict[str, set[str]] = {
     "serialization": _PUBLIC | {"tensors"},
     "utils": {"base", "hub"} | _PUBLIC,
     "export": _ENGINE | _FRONT | _PUBLIC,
-    "profiler": _ENGINE | _FRONT | _PUBLIC,
     "testing": _ENGINE | _FRONT | _PUBLIC,
     "cli": _ENGINE | _FRONT | {"export", "profiler", "testing"} | _PUBLIC,
     # rushlight/__init__.py gathers the public names of everything.

@@ -142,6 +142,20 @@ def operand_grads(
     return result
 
 
+def values_read(
+    record: OpDef, attrs: tuple, likes: Sequence[Like], like: Like, needs: Sequence[bool]
+) -> tuple[frozenset[int], bool]:
+    """What the gradients that are needed are made of: positions of sources, and the output?"""
+    sources = [placeholder(*source) for source in likes]
+    out, g = placeholder(*like), placeholder(*like)
+    try:
+        grads = operand_grads(record, attrs, sources, out, g, needs)
+    except RuntimeError:  # what has no gradient says so when it is asked for one
+        return frozenset(range(len(sources))), True
+    used = set(topological([grad for grad in grads if grad is not None]))
+    return frozenset(i for i, source in enumerate(sources) if source in used), out in used
+
+
 def operand_names(record: OpDef, call: Call) -> list[str]:
     """The parameter name of each tensor source."""
     names: list[str] = []

@@ -129,11 +129,11 @@ class _Walk:
         if fn.released:
             return False
         key.append(fn.form)
-        for saved in fn.saved.values():
+        for position, saved in fn.saved.items():
             counter = saved.counter
             if counter is not None and counter.version != saved.version or saved.unpack is not None:
                 return False
-            key.append(self.slot(saved.holder.node))  # type: ignore[union-attr]
+            key += (position, self.slot(saved.holder.node))  # type: ignore[union-attr]
         saved_out = fn.saved_out
         if saved_out is not None:
             counter = saved_out.counter

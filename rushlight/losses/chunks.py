@@ -12,6 +12,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import reduced
+from rushlight.tensors.interop import own_memory
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
 
@@ -37,9 +38,8 @@ class Chunks:
     def __init__(
         self, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings
     ) -> None:
-        # Memory of another library is read anew at each use; of a clone, once. Others cost nothing.
-        x, w, b, target, weight = (t if t is None else t.clone() for t in (x, w, b, target, weight))
-        self.x, self.w, self.b, self.target, self.weight = x, w, b, target, weight
+        own = (t if t is None else own_memory(t) for t in (x, w, b, target, weight))
+        self.x, self.w, self.b, self.target, self.weight = own
         self.settings = settings
         self.working = torch.float64 if x.dtype is torch.float64 else torch.float32
         self.classes, self.depth, self.width = w.shape

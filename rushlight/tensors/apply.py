@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight import ops
+from rushlight.autograd.graph import values_read
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import Form, RecordFn, Saved, form_of, weak
 from rushlight.base.devices import DEVICES
@@ -42,17 +43,17 @@ class Derived:
 
     may_fail  a run may end at its node (engine/origin.py)
     form      of its gradient where no operand is cast; made when it is wanted
-    saves     positions of the operands that the gradient reads; saves_out: does it read the output?
+    saves     what the gradient reads, for each set of operands that need one: positions of
+              operands, and is the output read?
     """
 
-    __slots__ = ("meta", "may_fail", "form", "saves", "saves_out")
+    __slots__ = ("meta", "may_fail", "form", "saves")
 
     def __init__(self, meta: Meta) -> None:
         self.meta = meta
         self.may_fail: bool | None = None
         self.form: Form | None = None
-        self.saves: tuple[int, ...] = ()
-        self.saves_out = False
+        self.saves: dict[tuple[bool, ...], tuple[tuple[int, ...], bool]] = {}
 
 
 class Plan:
@@ -313,14 +314,17 @@ def _track(
         return
     form = found.form
     if form is None:
-        _plan_gradient(plan, found, owners, likes)
-        form = found.form
+        meta = found.meta
+        form = form_of(plan.record, meta.attrs, likes, likes, (meta.shape, meta.dtype))
+        found.form = form
+    needs = tuple([edge is not None for edge in edges])
+    saves, saves_out = found.saves.get(needs) or _plan_saves(plan, found, owners, likes, needs)
     for arg, like in zip(operands, likes, strict=False):
         if isinstance(arg, Tensor) and arg._dtype is not like[1]:
-            form = _with_casts(form, operands)  # type: ignore[arg-type]
+            form = _with_casts(form, operands)
             break
-    fn = RecordFn(form, edges, label or plan.label)  # type: ignore[arg-type]
-    for i in found.saves:
+    fn = RecordFn(form, edges, label or plan.label)
+    for i in saves:
         arg = operands[i] if i < len(operands) else None
         if isinstance(arg, Tensor):
             if arg._storage.inference and not STATE.inference:
@@ -329,19 +333,28 @@ def _track(
         else:
             fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
-    if found.saves_out:
+    if saves_out:
         fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
 
 
-def _plan_gradient(plan: Plan, found: Derived, owners: Sequence[str], likes: tuple) -> None:
-    """What the gradient of such a call reads, and its form."""
+def _plan_saves(
+    plan: Plan, found: Derived, owners: Sequence[str], likes: tuple, needs: tuple[bool, ...]
+) -> tuple[tuple[int, ...], bool]:
+    """What the gradient of such a call reads, for operands that need one."""
     meta = found.meta
-    reads, found.saves_out = plan.reads, plan.reads_out
+    reads, saves_out = plan.reads, plan.reads_out
     if plan.record.saves is not None:
         reads = plan.record.saves(dict(zip(plan.record.attr_index, meta.attrs, strict=False)))
-        found.saves_out = "out" in reads
-    found.saves = tuple([i for i, name in enumerate(owners) if name in reads])
-    found.form = form_of(plan.record, meta.attrs, likes, likes, (meta.shape, meta.dtype))
+        saves_out = "out" in reads
+    saves = tuple([i for i, name in enumerate(owners) if name in reads])
+    if saves or saves_out:  # by name; some of it may serve an operand that needs no gradient
+        wanted = (*needs, *[False] * (len(likes) - len(needs)))
+        like = (meta.shape, meta.dtype)
+        used, out_used = values_read(plan.record, meta.attrs, likes, like, wanted)
+        saves = tuple([i for i in saves if i in used or i >= len(needs)])
+        saves_out = saves_out and out_used
+    found.saves[needs] = saves, saves_out
+    return saves, saves_out
 
 
 def _with_casts(form: Form, operands: Sequence[Any]) -> Form:

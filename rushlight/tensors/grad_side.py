@@ -200,11 +200,13 @@ class GradSide:
                 "on these gradients. To fix this error, please refer to the Optimizer.zero_grad() "
                 "function in torch/optim/optimizer.py as a solution."
             )
-        if self._grad is not None:
-            grad = self._grad.grad
+        meta = self._grad
+        if meta is not None and meta.fn is None:
+            meta.requires = False  # a tape may still know the leaf
+        elif meta is not None:
             self._grad = None
-            if grad is not None:
-                self.grad = grad
+            if meta.grad is not None:
+                self.grad = meta.grad
         return self
 
 

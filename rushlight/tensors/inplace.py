@@ -190,8 +190,11 @@ def _own_saved(result: Tensor, counter: Any) -> None:
 
 def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     """variable.grad += grad. In place, so that holders of `.grad` see it; a new sum (with its
-    history) under create_graph. `is_new`: nobody else has this tensor."""
+    history) under create_graph. `is_new`: nobody else has this tensor. Nothing for a leaf that was
+    frozen after its use."""
     meta = variable._grad
+    if not meta.requires:  # type: ignore[union-attr]
+        return
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]

@@ -238,3 +238,77 @@ def test_leaf_over_a_part_of_a_storage_is_a_base_of_its_own():
     assert h.requires_grad and memory.tolist() == [[0, 30, 2], [3, 40, 5]]
     h.sum().backward()
     assert w.grad.tolist() == [10, 13, 3]
+
+
+def test_a_leaf_that_was_frozen_after_its_use_gets_no_gradient():
+    for retain in (True, False):
+        a, b = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+        loss = (a * b).sum()
+        loss.backward(retain_graph=True)
+        a.requires_grad_(False)
+        loss.backward(retain_graph=retain)
+        assert a.grad.tolist() == [1, 1] and b.grad.tolist() == [2, 2]
+    a = torch.ones(2, requires_grad=True)
+    loss = (a * a).sum()
+    a.detach_()
+    loss.backward()
+    assert a.grad is None and not a.requires_grad
+
+
+FACTOR = torch.full((2, 2), 3.0)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda w: w * 2,
+        lambda w: w * FACTOR,
+        lambda w: FACTOR @ w,
+        lambda w: torch.nn.functional.linear(FACTOR, w),
+        lambda w: w / 2,
+        lambda w: torch.where(FACTOR > 0, w, 0.0),
+        lambda w: torch.addcmul(w, FACTOR, FACTOR),
+        lambda w: w.lerp(FACTOR, 0.5),
+        lambda w: w.index_select(0, torch.tensor([0])),
+    ],
+)
+def test_what_no_gradient_reads_may_be_changed_before_the_backward(function):
+    w = torch.ones(2, 2, requires_grad=True)
+    loss = function(w).sum()
+    loss.backward(retain_graph=True)
+    before = w.grad.tolist()
+    w.grad = None
+    with torch.no_grad():
+        w.mul_(5)
+    loss.backward()
+    assert w.grad.tolist() == before
+
+
+def test_what_a_gradient_reads_must_not_be_changed_before_the_backward():
+    w = torch.ones(2, 2, requires_grad=True)
+    for function in (
+        lambda: w * w,
+        lambda: w**2,
+        lambda: 1 / w,
+        lambda: w @ w,
+        lambda: w.exp() * w,
+    ):
+        loss = function().sum()
+        with torch.no_grad():
+            w.mul_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            loss.backward()
+    x = torch.ones(2, 2)
+    loss = (x * w).sum()
+    x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_inputs_of_frozen_layers_are_not_kept():
+    kept = []
+    x = torch.ones(2, 2, requires_grad=True)
+    frozen = torch.ones(2, 2)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        torch.nn.functional.linear(x, frozen)
+    assert len(kept) == 1

@@ -34,8 +34,12 @@ def test_schedule():
 
 def test_steps_and_handler(tmp_path):
     seen = []
-    with profile(schedule=schedule(wait=1, warmup=1, active=2), on_trace_ready=lambda p: seen.append(
-            len([e for e in p.events() if e.kind == "kernel"]))) as prof:  # fmt: skip
+
+    def ready(p):
+        seen.append(len([e for e in p.events() if e.kind == "kernel"]))
+
+    when = schedule(wait=1, warmup=1, active=2)
+    with profile(schedule=when, on_trace_ready=ready) as prof:
         for _ in range(8):
             work()
             prof.step()

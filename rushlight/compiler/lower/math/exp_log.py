@@ -242,7 +242,7 @@ def pow_(x: E, y: E) -> E:
     result = s.select(odd & negative, -magnitude, magnitude)
     undefined = s.lt(wide_x, 0.0) & s.gt(wide_x, -INF) & ~whole
     result = s.select(undefined, s.const(NAN, F64.dtype), result)
-    result = s.select(s.ne(wide_x, wide_x), wide_x, result)
+    result = s.select(s.ne(wide_x, wide_x), wide_x, s.select(s.ne(wide_y, wide_y), wide_y, result))
     minus_one = s.eq(wide_x, -1.0) & s.eq(s.abs_(wide_y), INF)
     one = s.eq(wide_x, 1.0) | s.eq(wide_y, 0.0) | minus_one
     return s.cast(s.select(one, 1.0, result), fmt.dtype)
