@@ -54,6 +54,23 @@ def test_product_of_a_low_and_a_full_operand_is_low(name) -> None:
             MIXED[name]()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("training", [True, False])
+def test_norm_of_a_low_input_with_full_parameters_is_low(dtype, training) -> None:
+    """As in PyTorch, with autocast or without; the values are those of the wide computation."""
+    x = torch.arange(64.0).reshape(2, 4, 8).sin().to(dtype)
+    for norm in (
+        torch.nn.LayerNorm(8), torch.nn.RMSNorm(8), torch.nn.GroupNorm(2, 4),
+        torch.nn.BatchNorm1d(4), torch.nn.InstanceNorm1d(4, affine=True),
+    ):  # fmt: skip
+        norm.train(training)
+        y = norm(x)
+        assert y.dtype is dtype, norm
+        assert torch.equal(y, norm(x.float()).to(dtype)), norm
+        y.sum().backward()
+        assert norm.weight.grad.dtype is torch.float32
+
+
 def test_network_under_autocast_trains() -> None:
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
