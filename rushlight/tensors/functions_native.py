@@ -16,6 +16,7 @@ from rushlight.tensors.creation import empty
 from rushlight.tensors.functional_norm import batch_norm, group_norm, layer_norm
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.interop import look
 from rushlight.tensors.tensor import Tensor
@@ -74,6 +75,13 @@ STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.in
 KINDS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
 
 
+def _segment_of_rows(bounds: np.ndarray, rows: int) -> np.ndarray:
+    """For each line of bounds the segment of each row; one more stands for rows in none."""
+    count, place = bounds.shape[-1] - 1, np.arange(rows)
+    owner = np.stack([np.searchsorted(line, place, "right") - 1 for line in bounds])
+    return np.where((owner < 0) | (owner >= count), count, owner).astype(np.int64)
+
+
 def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
@@ -81,18 +89,25 @@ def segment_reduce(
     """Rows of each segment along axis joined by sum, mean, prod, max or min."""
     if reduce not in STARTS:
         raise RuntimeError(f"segment_reduce: unsupported reduction {reduce!r}")
-    sizes = look(lengths) if lengths is not None else np.diff(look(offsets), axis=-1)  # type: ignore[arg-type]
-    lead, count = data._shape[:axis], sizes.shape[-1]
-    rows = data._shape[axis]
-    owner = np.stack([
-        np.repeat(np.arange(count), line)[:rows] for line in sizes.reshape(-1, count)
-    ]).reshape((*lead, rows)).astype(np.int64)  # fmt: skip
-    shape = (*lead, count, *data._shape[axis + 1 :])
+    lead, rows = data._shape[:axis], data._shape[axis]
+    if lengths is None:
+        bounds = look(offsets)  # type: ignore[arg-type]
+    else:
+        ends = np.cumsum(look(lengths), -1)
+        bounds = np.concatenate([np.zeros_like(ends[..., :1]), ends], -1)
+    if lengths is not None and not unsafe and (bounds[..., -1] != rows).any():
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to "
+            "data.size(lengths.dim()-1) when !unsafe."
+        )
+    sizes, count = np.diff(bounds, axis=-1), bounds.shape[-1] - 1
+    owner = _segment_of_rows(bounds.reshape(-1, count + 1), rows).reshape((*lead, rows))
+    shape = (*lead, count + 1, *data._shape[axis + 1 :])
     start = STARTS[reduce] if initial is None else initial
     base = known(np.full(shape, start, data._dtype.np))
     index = reshape(known(owner), (*lead, rows, *(1,) * (data.dim() - axis - 1)))
     args = (base, axis, expand(index, data._shape), data, KINDS[reduce], True)
-    total = apply(ops.scatter_reduce, args)
+    total = narrow(apply(ops.scatter_reduce, args), axis, 0, count)
     if reduce != "mean":
         return total
     size = sizes.reshape((*lead, count, *(1,) * (data.dim() - axis - 1))).astype(data._dtype.np)

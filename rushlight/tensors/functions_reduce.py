@@ -330,13 +330,13 @@ def diff(
     if not input.dim():
         raise RuntimeError("diff expects input to be at least one-dimensional")
     dim = wrap_dim(dim, input.dim())
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:  # without what comes before and behind, as in PyTorch
+        return input.clone()
     parts = [p for p in (prepend, input, append) if p is not None]
     if len(parts) > 1:
         input = apply(ops.cat, (parts, dim))
-    if n < 0:
-        raise RuntimeError(f"order must be non-negative but got {n}")
-    if n == 0:
-        return input.clone() if len(parts) == 1 else input
     step = ops.logical_xor if input._dtype is bool_ else ops.sub
     for _ in range(n):
         size = input._shape[dim]

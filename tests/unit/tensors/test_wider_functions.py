@@ -236,3 +236,18 @@ def test_special_functions_round_once_in_bfloat16(name: str) -> None:
 def test_polygamma_beside_poles_in_bfloat16() -> None:
     got = torch.polygamma(2, torch.tensor(-8.5, dtype=torch.bfloat16))
     near(got.float(), np.array(-0.0123291), 1e-4)
+
+
+def test_segments_that_leave_rows_out() -> None:
+    x = torch.ones(5)
+    near(torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]), unsafe=True), [2.0, 2.0])
+    near(torch.segment_reduce(x, "mean", offsets=torch.tensor([1, 3])), [1.0])
+    near(torch.segment_reduce(x, "sum", offsets=torch.tensor([0, 0, 3, 5])), [0.0, 3.0, 2.0])
+    with pytest.raises(RuntimeError, match="Expected all rows of lengths"):
+        torch.segment_reduce(x, "sum", lengths=torch.tensor([2, 2]))
+
+
+def test_diff_of_order_none_is_the_input() -> None:
+    x = torch.tensor([1, 2, 4])
+    near(torch.diff(x, n=0, prepend=x, append=x), np.array([1, 2, 4]))
+    near(torch.diff(x, n=1, prepend=x[:1]), np.array([0, 1, 2]))
