@@ -117,6 +117,7 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 FLOATS = frozenset((float, Tracked))
+EXACT_INTS = 256  # up to here integers are what they are in all 16-bit floats
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
     "inference mode in computation tracked by autograd. To work around this, you can make a clone "
@@ -131,7 +132,7 @@ NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 
 def plan_of(record: OpDef) -> Plan:
     plan = PLANS.get(record.name)
-    if plan is None:
+    if plan is None or plan.record is not record:  # a record that was declared again
         plan = PLANS[record.name] = Plan(record)
     return plan
 
@@ -140,7 +141,9 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = ""
 ) -> Any:
     """Record one call."""
-    plan = PLANS.get(record.name) or plan_of(record)
+    plan = PLANS.get(record.name)
+    if plan is None or plan.record is not record:
+        plan = plan_of(record)
     if AUTOCAST.dtype is not None:
         args = autocast_args(record.name, args, _cast)
     if kwargs or len(args) != plan.count:
@@ -161,7 +164,10 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         if (
             plan.widens
             and dtype is not dtype.compute  # type: ignore[union-attr]
-            and not FLOATS.isdisjoint(map(type, operands))
+            and (
+                not FLOATS.isdisjoint(map(type, operands))
+                or any([arg.__class__ is int and abs(arg) > EXACT_INTS for arg in operands])
+            )
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
@@ -218,8 +224,13 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
     return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
+def product_operands(*operands: Any) -> tuple:
+    """The operands of a product or convolution as autocast wants them, before they are checked."""
+    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, _cast)
+
+
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
-    """bfloat16 or float16 with a Python float: the float is not rounded first (PyTorch's rule)."""
+    """bfloat16 or float16 with a Python number: it is not rounded first (PyTorch's rule)."""
     wide = [apply(ops.cast, (a, dtype.compute)) if isinstance(a, Tensor) else a for a in operands]
     return apply(ops.cast, (apply(record, tuple(wide)), dtype), label=label)
 

@@ -19,7 +19,8 @@ from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
-from rushlight.tensors.indexing import check_index, getitem, put
+from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.indexing import getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class
@@ -293,13 +294,14 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     if not input.dim():
+        wrap_dim(dim, 0)
         return Sort((input.clone(), tensor_of(0)))
     order = apply(ops.argsort_, (input, dim, bool(descending)))
     return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    return apply(ops.argsort_, (input, dim, bool(descending)))
+    return sort(input, dim, descending, stable)[1]
 
 
 def msort(input: Tensor) -> Tensor:
@@ -308,6 +310,8 @@ def msort(input: Tensor) -> Tensor:
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     dim = wrap_dim(dim, input.dim())
+    if input._dtype is bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     size = input._shape[dim] if input.dim() else 1
     if k < 0 or k > size:
         raise RuntimeError("selected index k out of range")
