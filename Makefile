@@ -12,7 +12,7 @@ bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-backends lint format parity oracle bench doctor clean \
+.PHONY: help demo test test-all test-backends lint format parity oracle onnx bench doctor clean \
         test-programs
 
 help:  ## list the targets
@@ -62,6 +62,10 @@ oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--upd
 	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
 	$(python) tests/parity/oracle/generate_stateful.py build/oracle
 	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
+
+onnx: $(VENV)/.with-onnx  ## replay ONNX's operator cases (ARGS="--list", "--only REGEX")
+	mkdir -p build && $(python) tests/parity/onnx_cases/generate.py build/onnx.pkl
+	$(python) tests/parity/onnx_cases/replay.py build/onnx.pkl $(ARGS)
 
 bench: $(VENV)/.with-plot  ## measure the workloads, beside PyTorch where it is installed
 	$(python) benchmarks/run.py $(ARGS)
