@@ -1,4 +1,4 @@
-"""FlexAttention and the fused loss give on every backend what they give on the default one."""
+"""FlexAttention, the fused loss and a residual network compute the same on every backend."""
 
 from __future__ import annotations
 
