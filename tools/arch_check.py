@@ -75,7 +75,7 @@ ARROWS: dict[str, set[str]] = {
     "futures": set(),
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
     "distributions": _PUBLIC,
-    "fx": _PUBLIC,
+    "fx": {"overrides"} | _PUBLIC,
     "onnx": {"base"},
     "multiprocessing": set(),
     "storage": {"tensors"},

@@ -38,7 +38,7 @@ MODULES = (
     "rushlight.nn.modules.utils", "rushlight.nn.init", "rushlight.nn.utils",
     "rushlight.nn.utils.rnn", "rushlight.optim", "rushlight.optim.lr_scheduler",
     "rushlight.random", "rushlight.serialization", "rushlight.signal.windows", "rushlight.sparse",
-    "rushlight.profiler", "rushlight.special",
+    "rushlight.profiler", "rushlight.special", "rushlight.utils.benchmark",
     "rushlight.utils", "rushlight.utils.checkpoint", "rushlight.utils.data", "rushlight.version",
 )  # fmt: skip
 

@@ -123,7 +123,9 @@ class Overridable:
         return call(self, self.__wrapped__, args, kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return self.__wrapped__ == getattr(other, "__wrapped__", other) or other is self.__wrapped__
+        if isinstance(other, Overridable):
+            return self.__wrapped__ is other.__wrapped__
+        return self.__wrapped__ is other
 
     def __hash__(self) -> int:
         return hash(self.__wrapped__)

@@ -117,6 +117,7 @@ def label_of(name: str) -> str:
 
 PLANS: dict[str, Plan] = {}
 FLOATS = frozenset((float, Tracked))
+EXACT_INTS = 256  # up to here integers are what they are in all 16-bit floats
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
     "inference mode in computation tracked by autograd. To work around this, you can make a clone "
@@ -161,7 +162,10 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         if (
             plan.widens
             and dtype is not dtype.compute  # type: ignore[union-attr]
-            and not FLOATS.isdisjoint(map(type, operands))
+            and (
+                not FLOATS.isdisjoint(map(type, operands))
+                or any([arg.__class__ is int and abs(arg) > EXACT_INTS for arg in operands])
+            )
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
         src = [
@@ -224,7 +228,7 @@ def product_operands(*operands: Any) -> tuple:
 
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
-    """bfloat16 or float16 with a Python float: the float is not rounded first (PyTorch's rule)."""
+    """bfloat16 or float16 with a Python number: it is not rounded first (PyTorch's rule)."""
     wide = [apply(ops.cast, (a, dtype.compute)) if isinstance(a, Tensor) else a for a in operands]
     return apply(ops.cast, (apply(record, tuple(wide)), dtype), label=label)
 

@@ -253,6 +253,8 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     shape = parse_size(sizes)
     if shape == self._shape:
         return self
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
     count, have = math.prod(shape), self.numel()
     self._storage.check_room(self.storage_offset() + count)
     flat = ops.reshape.node(self._value(), (have,))

@@ -40,7 +40,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) ->
 
 
 def check_subtract(a: Any, b: Any) -> None:
-    bools = [isinstance(v, Tensor) and v._dtype is bool_ for v in (a, b)]
+    bools = [v._dtype is bool_ if isinstance(v, Tensor) else v.__class__ is bool for v in (a, b)]
     if bools[0] and bools[1]:
         raise RuntimeError(
             "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "

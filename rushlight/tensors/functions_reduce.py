@@ -140,6 +140,8 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _position(record: OpDef, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if input._dtype is bool_:
+        raise RuntimeError(f"{record.name}(): does not support bool input")
     if dim is None and input.dim() > 1:
         flat = apply(record, (flatten(input), 0, False))
         return reshape(flat, (1,) * input.dim()) if keepdim else flat
@@ -223,11 +225,7 @@ def _spread(record: OpDef, name: str) -> Callable:
         if correction is None:
             correction = 1 if unbiased is None or unbiased else 0
         if not input._dtype.is_inexact:
-            raise RuntimeError(
-                f"{name} and {name}_mean only support floating point and complex dtypes"
-                if name == "std"
-                else "std and var only support floating point and complex dtypes"
-            )
+            raise RuntimeError("std and var only support floating point and complex dtypes")
         return finish(apply(record, (input, _dims(dim), correction, bool(keepdim))), out)
 
     function.__name__ = name
@@ -329,6 +327,8 @@ def _cum_extreme(input: Tensor, dim: int, record: OpDef, pair: type) -> Any:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
 ) -> Tensor:
+    if not input.dim():
+        raise RuntimeError("diff expects input to be at least one-dimensional")
     dim = wrap_dim(dim, input.dim())
     parts = [p for p in (prepend, input, append) if p is not None]
     if len(parts) > 1:

@@ -293,13 +293,14 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
     if not input.dim():
+        wrap_dim(dim, 0)
         return Sort((input.clone(), tensor_of(0)))
     order = apply(ops.argsort_, (input, dim, bool(descending)))
     return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    return apply(ops.argsort_, (input, dim, bool(descending)))
+    return sort(input, dim, descending, stable)[1]
 
 
 def msort(input: Tensor) -> Tensor:
@@ -308,6 +309,8 @@ def msort(input: Tensor) -> Tensor:
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     dim = wrap_dim(dim, input.dim())
+    if input._dtype is bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU")
     size = input._shape[dim] if input.dim() else 1
     if k < 0 or k > size:
         raise RuntimeError("selected index k out of range")

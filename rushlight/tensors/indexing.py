@@ -218,8 +218,7 @@ def _single_mask(key: Any) -> Tensor | None:
 
 
 def _parse(self: Tensor, key: Any) -> _Plan:
-    items = list(key) if isinstance(key, tuple) else [key]
-    items = [_item(item) for item in items]
+    items = [_item(item) for item in _items_of(key)]
     used = sum(_dims_used(item) for item in items)
     if used > self.dim():
         if self.dim() == 0 and any(isinstance(item, int) for item in items):
@@ -240,6 +239,19 @@ def _parse(self: Tensor, key: Any) -> _Plan:
     while plan.at < self.dim():
         plan.whole()
     return plan
+
+
+def _items_of(key: Any) -> Sequence[Any]:
+    """A short list with more than numbers in it is a tuple of indices: PyTorch's rule."""
+    if isinstance(key, list) and len(key) < 32 and any(map(_is_index, key)):
+        return key
+    return key if isinstance(key, tuple) else [key]
+
+
+def _is_index(item: Any) -> bool:
+    return (
+        item is None or item is Ellipsis or isinstance(item, Tensor | slice | Sequence | np.ndarray)
+    )
 
 
 def _item(item: Any) -> Any:

@@ -58,7 +58,12 @@ class Known:
 def repeat_update(optimizer: Any, params: list[Any], group: dict[str, Any]) -> None:
     """`optimizer._update(params, group)`, perhaps as it was made before."""
     if not _is_special(optimizer) and len(params) == len(group["params"]):
-        known = _KNOWN.setdefault(optimizer, {}).setdefault(id(group), Known())
+        of_groups = _KNOWN.setdefault(optimizer, {})
+        known = of_groups.setdefault(id(group), Known())
+        if len(of_groups) > len(optimizer.param_groups):  # groups come and go with states
+            groups = set(map(id, optimizer.param_groups))
+            for gone in of_groups.keys() - groups:
+                del of_groups[gone]
         if known.update is not None and known.update.fits(optimizer, params, group):
             known.tries = 0
         else:

@@ -315,7 +315,7 @@ def make_view(
 ) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
-    if parent is None or parent.base is None:
+    if parent is None or parent.base is None or _is_leaf_with_grad(tensor):
         base, own = tensor, steps
     else:
         base, own = parent.base, (*parent.own, *steps)
@@ -336,6 +336,12 @@ def make_view(
             made._grad = Grad(requires=False)
         made._grad.base_fn = None if base._grad is None else base._grad.fn
     return made
+
+
+def _is_leaf_with_grad(tensor: Tensor) -> bool:
+    """Such a tensor is the base of its views, whatever memory it is a view of itself."""
+    meta = tensor._grad
+    return meta is not None and meta.requires and meta.fn is None
 
 
 def seen_again(tensor: Tensor) -> Tensor:

@@ -217,7 +217,7 @@ class ExprPrinter:
             return self.language.operation("ne", goal, [text, zero], source)
         if soft:
             return self._soft_step(text, source, goal)
-        return self.language.cast(text, goal)
+        return self.language.convert(text, source, goal)
 
     def _soft_step(self, text: str, source: DType, goal: DType) -> str:
         """From or to a double that is carried as its bits."""

@@ -123,7 +123,7 @@ class Timer:
         return Measurement(number, [self._run(number)], **self._names)
 
     def blocked_autorange(self, callback: Any = None, min_run_time: float = 0.2) -> Measurement:
-        """Rounds of so many runs that the clock is small beside them, for so many seconds."""
+        """Rounds of so many runs that the clock is small beside them, for `min_run_time` s."""
         number = self._block(min_run_time)
         return self._rounds(number, min_run_time, lambda times: False, callback)
 

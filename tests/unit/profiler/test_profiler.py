@@ -34,12 +34,9 @@ def test_schedule():
 
 def test_steps_and_handler(tmp_path):
     seen = []
-
-    def ready(p):
-        seen.append(len([e for e in p.events() if e.kind == "kernel"]))
-
-    when = schedule(wait=1, warmup=1, active=2)
-    with profile(schedule=when, on_trace_ready=ready) as prof:
+    plan = schedule(wait=1, warmup=1, active=2)
+    kernels = lambda p: [e for e in p.events() if e.kind == "kernel"]  # noqa: E731
+    with profile(schedule=plan, on_trace_ready=lambda p: seen.append(len(kernels(p)))) as prof:
         for _ in range(8):
             work()
             prof.step()
