@@ -193,9 +193,7 @@ class Tensor(GradSide):
     def device(self) -> device:
         if self._storage.node.buffer is NO_VALUE:
             return META
-        if not DEVICES.used:
-            return CPU
-        return find_device(device_of(self._value()) or CPU)
+        return find_device(device_of(self._value()) or CPU) if DEVICES.used else CPU
 
     @property
     def is_meta(self) -> bool:
