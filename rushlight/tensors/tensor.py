@@ -193,7 +193,9 @@ class Tensor(GradSide):
     def device(self) -> device:
         if self._storage.node.buffer is NO_VALUE:
             return META
-        return find_device(device_of(self._value()) or CPU) if DEVICES.used else CPU
+        if not DEVICES.used:
+            return CPU
+        return find_device(device_of(self._value()) or CPU)
 
     @property
     def is_meta(self) -> bool:
