@@ -6,13 +6,13 @@ VENV   ?= .venv
 # Other people's programs have an environment of their own, in which there is no PyTorch.
 PROGRAMS_VENV ?= .venv-programs
 ARGS   ?=
-DTYPES ?= float32,float64,bfloat16,int64,bool
+DTYPES ?= float32,float64,bfloat16,complex64,int64,bool
 
 bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-backends lint format parity oracle bench doctor clean \
+.PHONY: help demo test test-all test-backends lint format parity oracle onnx bench doctor clean \
         test-programs
 
 help:  ## list the targets
@@ -30,15 +30,19 @@ test-programs: $(PROGRAMS_VENV)/.ready  ## other people's packages, without PyTo
 test-all: $(VENV)/.with-test  ## the fast and the slow tests
 	$(python) -m pytest tests -m "not parity" --ignore=tests/parity $(ARGS)
 
-# Metal runs emulated (g++); OpenCL on PoCL, whose compiler is several times faster without passes.
-BACKENDS ?= c opencl metal wgsl
+# Metal runs emulated (g++), Triton in its interpreter; OpenCL on PoCL, whose compiler is several times
+# faster without passes. Emulations see every kind of tile program with constant sizes alone.
+BACKENDS ?= c opencl metal wgsl triton
 test-backends: export RUSHLIGHT_METAL_EMULATION = 1
+test-backends: export RUSHLIGHT_TRITON_INTERPRET = 1
 test-backends: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
-test-backends: $(VENV)/.with-test $(VENV)/.with-opencl $(VENV)/.with-wgpu  ## conformance and a GPT on every backend (BACKENDS="c opencl")
+test-backends: $(VENV)/.with-test $(VENV)/.with-opencl $(VENV)/.with-wgpu $(VENV)/.with-triton  ## conformance and a GPT on every backend (BACKENDS="c opencl")
 	for name in $(BACKENDS); do \
-	    $(python) -m pytest tests/conformance/test_backend.py --backend=$$name -m "not slow" -q $(ARGS) || exit 1; \
+	    case $$name in metal|wgsl|triton) some="static" ;; *) some="static or symbolic" ;; esac; \
+	    $(python) -m pytest tests/conformance/test_backend.py --backend=$$name -m "not slow" -k "$$some" -q $(ARGS) || exit 1; \
 	done
-	$(python) -m pytest tests/models/test_gpt_on_backends.py tests/unit/backends/test_metal.py tests/unit/engine/test_devices.py -q
+	$(python) -m pytest tests/models/test_gpt_on_backends.py tests/models/test_articles_on_backends.py \
+	    tests/unit/backends/test_metal.py tests/unit/backends/test_triton.py tests/unit/engine/test_devices.py -q
 
 lint: $(VENV)/.with-dev  ## format, style, import directions, types
 	$(bin)/ruff format --check .
@@ -58,6 +62,10 @@ oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--upd
 	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
 	$(python) tests/parity/oracle/generate_stateful.py build/oracle
 	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
+
+onnx: $(VENV)/.with-onnx  ## replay ONNX's operator cases (ARGS="--list", "--only REGEX")
+	mkdir -p build && $(python) tests/parity/onnx_cases/generate.py build/onnx.pkl
+	$(python) tests/parity/onnx_cases/replay.py build/onnx.pkl $(ARGS)
 
 bench: $(VENV)/.with-plot  ## measure the workloads, beside PyTorch where it is installed
 	$(python) benchmarks/run.py $(ARGS)

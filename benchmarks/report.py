@@ -6,7 +6,7 @@ from pathlib import Path
 
 HEADER = (
     f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
-    f" {'first call':>17} {'peak MiB':>13}  rate"
+    f" {'first call':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
 UNITS = {"flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
 
@@ -57,6 +57,8 @@ def cells(row) -> dict[str, str]:
         )
         shown[f"{module} first"] = duration(measured.first_s) if good else ""
         shown[f"{module} peak"] = f"{measured.peak_mb:.0f}" if good else ""
+        known = good and measured.extra_mb is not None
+        shown[f"{module} above"] = f"{measured.extra_mb:.0f}" if known else ""
         shown[f"{module} rate"] = rate(measured) if good else ""
         shown[f"{module} reason"] = measured.failed
     factor = ratio(results)
@@ -75,8 +77,11 @@ def line(row) -> str:
     ours, theirs = shown.get("rushlight", "-"), shown.get("torch", "-")
     text = (
         f"{shown['name']:<28} {ours:>12} {theirs:>12} {shown['ratio']:>16}"
-        f" {both(shown, 'first'):>17} {both(shown, 'peak'):>13}  {both(shown, 'rate')}"
+        f" {both(shown, 'first'):>17} {both(shown, 'peak'):>13} {both(shown, 'above'):>13}"
+        f"  {both(shown, 'rate')}"
     )
+    if row["goal"]:
+        text += f"   goal: {row['goal']}"
     for module in row["results"]:
         if shown[f"{module} reason"]:
             text += f"\n    {module} failed: {shown[f'{module} reason']}"
@@ -90,10 +95,11 @@ def markdown(rows, machine: dict[str, str]) -> str:
         ", ".join(f"{name}: {value}" for name, value in machine.items()),
         "",
         "Medians, with the fastest and slowest repetition; *speed* is PyTorch's time over"
-        " Rushlight's, so above 1 Rushlight is faster.",
+        " Rushlight's, so above 1 Rushlight is faster. *Above*: memory of a run beyond its inputs"
+        " and results.",
         "",
-        "| workload | rushlight | torch | speed | first call | peak MiB | rate |",
-        "| --- | --: | --: | --: | --: | --: | --: |",
+        "| workload | rushlight | torch | speed | goal | first | peak MiB | above MiB | rate |",
+        "| --- | --: | --: | --: | --- | --: | --: | --: | --: |",
     ]
     reasons = []
     for row in rows:
@@ -105,8 +111,9 @@ def markdown(rows, machine: dict[str, str]) -> str:
             for module in ("rushlight", "torch")
         ]
         lines.append(
-            f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'}"
-            f" | {both(shown, 'first')} | {both(shown, 'peak')} | {both(shown, 'rate')} |"
+            f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'} | {row['goal']}"
+            f" | {both(shown, 'first')} | {both(shown, 'peak')} | {both(shown, 'above')}"
+            f" | {both(shown, 'rate')} |"
         )
         reasons += [
             f"* {shown['name']} on {module} failed: {shown[f'{module} reason']}"

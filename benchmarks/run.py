@@ -41,6 +41,8 @@ class Measured:
     first_s: float = 0.0
     seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
+    # Memory of the first run above inputs and results.
+    extra_mb: float | None = None
     work: dict[str, float] = field(default_factory=dict)
     failed: str = ""
 
@@ -55,6 +57,10 @@ class Worker:
     def __init__(self, python: str, module: str, workload: str, case: str, args):
         self.timeout_s = args.timeout
         environ = dict(os.environ)
+        self.caches = tempfile.TemporaryDirectory() if args.cold else None
+        if self.caches is not None:
+            for name in ("RUSHLIGHT_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"):
+                environ[name] = self.caches.name
         if args.threads:
             for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RUSHLIGHT_NUM_THREADS"):
                 environ[name] = str(args.threads)
@@ -111,6 +117,8 @@ class Worker:
         self.process.kill()
         self.process.wait()
         self.errors.close()
+        if self.caches is not None:
+            self.caches.cleanup()
 
 
 def start_workers(frameworks: dict[str, str], workload: str, case: str, args, results) -> dict:
@@ -130,9 +138,10 @@ def take_turn(worker: Worker, measured: Measured, repetition: int) -> None:
     """One repetition of one framework, entered in its results."""
     # Worker threads of the other framework may spin for a moment after their turn.
     time.sleep(0.02)
-    seconds = worker.ask("run")["seconds"]
+    reply = worker.ask("run")
+    seconds = reply["seconds"]
     if repetition == 0:
-        measured.first_s = seconds
+        measured.first_s, measured.extra_mb = seconds, reply["extra_mb"]
     elif repetition > 1:
         # The second run may still compile, for sizes seen twice; it is not counted.
         measured.seconds.append(seconds)
@@ -214,9 +223,10 @@ def find_frameworks(args) -> dict[str, str]:
 
 
 def chosen_cases(only: str | None) -> list[tuple[str, str]]:
-    """(workload, case) pairs whose 'workload/case' contains the word."""
+    """(workload, case) pairs whose 'workload/case' contains one of the words, with commas."""
     pairs = [(name, case) for name in workloads.NAMES for case in workloads.load(name).cases()]
-    return [pair for pair in pairs if only is None or only in "/".join(pair)]
+    words = [""] if only is None else only.split(",")
+    return [pair for pair in pairs if any(word in "/".join(pair) for word in words)]
 
 
 def machine() -> dict[str, str]:
@@ -231,7 +241,7 @@ def machine() -> dict[str, str]:
 def parse(argv: list[str] | None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--only", help="cases whose 'workload/case' contains this word")
+    add("--only", help="cases whose 'workload/case' contains this word (or one of a,b,c)")
     add("--reps", type=int, default=7, help="counted repetitions (a median needs 5)")
     add("--check", action="store_true", help="compare the values instead of the times")
     add("--no-torch", action="store_true", help="Rushlight alone")
@@ -239,6 +249,7 @@ def parse(argv: list[str] | None):
     add("--torch-python", help="a Python that has PyTorch, if this one has not")
     add("--threads", type=int, default=0, help="threads of both (0: all cores)")
     add("--timeout", type=float, default=300.0, help="seconds for one repetition")
+    add("--cold", action="store_true", help="empty caches of compiled code for every case")
     add("--out", type=Path, default=Path("out/bench"), help="folder of the results")
     add("--list", action="store_true", help="list the cases")
     return parser.parse_args(argv)
@@ -262,7 +273,8 @@ def main(argv: list[str] | None = None) -> int:
     print(report.HEADER)
     for workload, case in cases:
         measured = measure(frameworks, workload, case, args)
-        rows.append({"workload": workload, "case": case, "results": measured})
+        goal = workloads.goal(workload, case)
+        rows.append({"workload": workload, "case": case, "goal": goal, "results": measured})
         print(report.line(rows[-1]), flush=True)
     args.out.mkdir(parents=True, exist_ok=True)
     written = report.write(args.out, rows, machine(), asdict)

@@ -2,7 +2,8 @@
 
 In: the names of the module, the workload and the case as arguments; then requests, one word a line:
 
-    run           one repetition; answers its seconds
+    run           one repetition; answers its seconds, and the most memory that it held in MiB
+                  above what was there before and its results
     values PATH   one repetition; writes all its values to PATH (.npz) for comparison
     memory        answers the highest resident memory in MiB so far
     (end of input ends the process)
@@ -43,11 +44,41 @@ def read_all(arrays: list) -> float:
     return sum(float(np.sum(array, dtype=np.float64)) for array in arrays)
 
 
-def timed_run(case: workloads.Case) -> dict:
+def timed_run(case: workloads.Case, module: str) -> dict:
+    before = memory_now(module)
     began = time.perf_counter()
     arrays = finish(case.run())
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "sum": read_all(arrays)}
+    results = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
+    extra = None if before is None else max(0, memory_peak(module) - before - results) / 2**20
+    return {"seconds": seconds, "sum": read_all(arrays), "extra_mb": extra}
+
+
+def memory_now(module: str) -> int | None:
+    """Bytes in use; from here on `memory_peak` counts. None where the system does not say.
+
+    A framework that counts its own memory is asked, since a resident set also holds the compiler.
+    """
+    if module == "rushlight":
+        memory = importlib.import_module("rushlight.runtime.buffer")
+        memory.reset_peak()
+        return memory.memory_allocated()
+    if not Path("/proc/self/clear_refs").exists():
+        return None
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status_bytes("VmRSS")
+
+
+def memory_peak(module: str) -> int:
+    """The most bytes in use at once since `memory_now`."""
+    if module == "rushlight":
+        return importlib.import_module("rushlight.runtime.buffer").max_memory_allocated()
+    return _status_bytes("VmHWM")
+
+
+def _status_bytes(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) * 1024
 
 
 def write_values(case: workloads.Case, path: str) -> dict:
@@ -66,10 +97,10 @@ def peak_memory_mb(case: workloads.Case) -> float:
     return resource.getrusage(who).ru_maxrss / unit
 
 
-def answer(case: workloads.Case, request: str) -> dict:
+def answer(case: workloads.Case, module: str, request: str) -> dict:
     word, _, argument = request.partition(" ")
     if word == "run":
-        return timed_run(case)
+        return timed_run(case, module)
     if word == "values":
         return write_values(case, argument)
     if word == "memory":
@@ -107,7 +138,7 @@ def main(module: str, workload: str, case_name: str) -> int:
     for line in sys.stdin:
         if not built:
             break
-        reply = guarded(functools.partial(answer, built[0], line.strip()))
+        reply = guarded(functools.partial(answer, built[0], module, line.strip()))
         print(json.dumps(reply), file=out)
     return 0
 

@@ -284,6 +284,8 @@ def main() -> None:
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
+    if args.model and not args.model.is_file():
+        parser.error(f"--model: there is no file {args.model}")
     torch.manual_seed(args.seed)
     chat = Chat(args.model or find_model())
 
@@ -292,8 +294,9 @@ def main() -> None:
 
     def ask(question: str) -> None:
         speeds = chat.answer(question, args.tokens, args.temperature, show)
+        print(flush=True)
         print(
-            f"\n[read {speeds['read']} tokens, {speeds['read'] / speeds['read_s']:.0f} a second; "
+            f"[read {speeds['read']} tokens, {speeds['read'] / speeds['read_s']:.0f} a second; "
             f"wrote {speeds['written']}, {speeds['written'] / speeds['write_s']:.0f} a second]",
             file=sys.stderr,
         )
@@ -308,4 +311,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print()
+        raise SystemExit(130) from None

@@ -235,7 +235,10 @@ class Corpus:
 def load_text(path: str | None) -> str:
     """The given file, or the help topics of Python itself in sorted order."""
     if path:
-        return Path(path).read_text(encoding="utf-8")
+        try:
+            return Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise SystemExit(f"--text {path}: {error}") from None
     topics = pydoc_data.topics.topics
     return "".join(topics[name] for name in sorted(topics))
 
@@ -247,12 +250,16 @@ def windows(codes: np.ndarray, starts: np.ndarray, block: int):
     return torch.from_numpy(both[:, :-1].copy()), torch.from_numpy(both[:, 1:].copy())
 
 
+def batches_per_epoch(codes: np.ndarray, args) -> int:
+    return (len(codes) - 1 - args.block) // args.block // args.batch
+
+
 def train_batch(codes: np.ndarray, args, step: int):
     """Batch number `step`: a function of the seed and the step, so nothing needs to be remembered.
 
     Each epoch cuts the text into windows at another offset and visits all of them once.
     """
-    per_epoch = (len(codes) - 1 - args.block) // args.block // args.batch
+    per_epoch = batches_per_epoch(codes, args)
     epoch, index = divmod(step, per_epoch)
     rng = np.random.default_rng([args.seed, epoch])
     offset = rng.integers(args.block)
@@ -500,7 +507,9 @@ def draw(losses: list[float], levels: dict[str, float], out: Path) -> Path:
         path.write_text(_svg(losses, levels), encoding="utf-8")
         return path
     figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="step", ylabel="nats per character", title="GPT on pydoc")
+    axes = figure.add_subplot(
+        xlabel="step", ylabel="nats per character", title="A small GPT, character by character"
+    )
     axes.plot(range(1, len(losses) + 1), losses, linewidth=0.8, label="training loss")
     for i, (name, level) in enumerate(levels.items()):
         axes.axhline(level, color=f"C{i + 1}", linestyle="--", label=f"{name}: {level:.3f}")
@@ -539,7 +548,7 @@ def _svg(losses: list[float], levels: dict[str, float]) -> str:
 # -------------------------------------------------------------------------------------------- main
 
 
-def parse(argv: list[str] | None):
+def new_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Train a small GPT and let it write.")
     add = parser.add_argument
     add("--steps", type=int, default=400, help="updates in all")
@@ -566,7 +575,22 @@ def parse(argv: list[str] | None):
     add("--compile", action="store_true", help="compile the whole update with torch.compile")
     add("--resume", action="store_true", help="go on from the checkpoint in --out")
     add("--quiet", action="store_true", help="no progress bar")
+    return parser
+
+
+AT_LEAST_ONE = ("steps", "batch", "block", "layers", "heads", "width")
+
+
+def parse(argv: list[str] | None):
+    parser = new_parser()
     args = parser.parse_args(argv)
+    for name in AT_LEAST_ONE:
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} {getattr(args, name)}: at least 1 is needed")
+    if args.width % (2 * args.heads):
+        parser.error(f"--width {args.width} is not a multiple of 2 * --heads {args.heads}")
+    if args.temperature <= 0:
+        parser.error(f"--temperature {args.temperature}: a number above 0 is needed")
     if args.compile and args.attention == "document":
         parser.error("--attention document makes a mask of each batch: leave out --compile")
     return args
@@ -577,11 +601,26 @@ OF_THIS_RUN = ("out", "ckpt_every", "eval_every", "eval_batches", "sample", "tem
 OF_THIS_RUN += ("compile", "resume", "quiet")
 
 
-def resumed_args(args, saved: dict):
+def given_options(argv: list[str] | None) -> dict:
+    """The options that stand in the command line, without the defaults of the others."""
+    parser = new_parser()
+    names = vars(parser.parse_args([]))
+    given = parser.parse_args(argv, argparse.Namespace(**dict.fromkeys(names)))
+    return {name: value for name, value in vars(given).items() if value is not None}
+
+
+def resumed_args(args, given: dict, saved: dict):
     """The arguments of the run that wrote the checkpoint, so that the bits stay the same."""
     for name, value in saved.items():
-        if name not in OF_THIS_RUN:
-            setattr(args, name, value)
+        if name in OF_THIS_RUN:
+            continue
+        if given.get(name, value) != value:
+            option = "--" + name.replace("_", "-")
+            raise SystemExit(
+                f"{option} {given[name]}: the checkpoint in {args.out} was made with {option}"
+                f" {value}. Leave the option out to go on with that, or take another --out."
+            )
+        setattr(args, name, value)
     return args
 
 
@@ -601,7 +640,6 @@ def report(trainer: Trainer) -> dict[str, float]:
 def main(argv: list[str] | None = None) -> int:
     args = parse(argv)
     out = Path(args.out)
-    out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.pt"
     saved = None
     if args.resume:
@@ -609,9 +647,12 @@ def main(argv: list[str] | None = None) -> int:
             print(f"nothing to resume: {checkpoint} does not exist", file=sys.stderr)
             return 2
         saved = torch.load(checkpoint)
-        args = resumed_args(args, saved["args"])
+        args = resumed_args(args, given_options(argv), saved["args"])
 
     corpus = Corpus(load_text(args.text))
+    if batches_per_epoch(corpus.train, args) < 1 or len(corpus.val) <= args.block:
+        raise SystemExit("the text is too short for one batch: take a smaller --batch or --block")
+    out.mkdir(parents=True, exist_ok=True)
     trainer = Trainer(corpus, args)
     if saved is not None:
         trainer.restore(saved)

@@ -24,7 +24,7 @@ _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
-    "distributions".split()
+    "distributions sparse profiler".split()
 )
 _INNER = frozenset(
     {
@@ -49,6 +49,11 @@ _DEFERRED = {
     "typename": "rushlight.utils",
     "vmap": "rushlight.func",
     "explain": "rushlight.engine.explain",
+    **dict.fromkeys(("Stream", "Event", "get_device_module"), "rushlight.accelerator"),
+    **dict.fromkeys(
+        ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_compressed_tensor"),
+        "rushlight.sparse.convert",
+    ),
     "get_num_threads": "rushlight.tensors.threads",
     "set_num_threads": "rushlight.tensors.threads",
     "get_num_interop_threads": "rushlight.tensors.threads",
@@ -84,6 +89,13 @@ def _taken_over(function: Any, args: tuple, kwargs: dict) -> Any:
 
 _LEGACY.subclassed, _LEGACY.torch_function = _turn_on_overrides, _torch_function
 _LEGACY.taken_over = _taken_over
+
+
+def _sparse(name: str) -> Any:
+    return getattr(importlib.import_module("rushlight.sparse.convert"), name)
+
+
+_LEGACY.sparse = _sparse
 
 
 def __getattr__(name: str) -> Any:

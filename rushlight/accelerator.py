@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from rushlight.names.absent import Absent
+from rushlight.names.absent import Absent, absent_class
+
+NO_ACCELERATOR = RuntimeError("Cannot access accelerator device when none is available.")
 
 _ABSENT = Absent(
-    __name__, RuntimeError("Cannot access accelerator device when none is available."),
+    __name__, NO_ACCELERATOR,
     zero="device_count", no="is_available",
     need="""current_device_index current_device_idx set_device_index set_device_idx current_stream
     set_stream synchronize empty_cache get_memory_info memory_allocated memory_reserved
@@ -34,6 +37,21 @@ class device_index:  # noqa: N801
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+Stream = absent_class("Stream", "torch", NO_ACCELERATOR)
+Event = absent_class("Event", "torch", NO_ACCELERATOR)
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module of a device type, torch.cpu for None."""
+    name = "cpu" if device is None else str(device).partition(":")[0]
+    found = importlib.import_module("rushlight")
+    if name not in ("cpu", "cuda", "mps", "xpu", "mtia"):
+        raise RuntimeError(
+            f"Invalid device '{device}'. torch.get_device_module: there is no module for it"
+        )
+    return getattr(found, name)
 
 
 __all__ = sorted(["current_accelerator", "device_index", *_ABSENT.names])

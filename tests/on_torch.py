@@ -56,9 +56,8 @@ def install() -> None:
     functional: Any = sys.modules["rushlight.tensors.functional"]
     functional.masked_softmax = lambda scores, mask: torch.softmax(scores, -1)
     sys.modules["rushlight.tensors"].functional = functional
-    # PyTorch's operations return the subclass unless it opts out, which its own Parameter does.
-    parameter = importlib.import_module("rushlight.nn.parameter").Parameter
-    parameter.__torch_function__ = torch._C._disabled_torch_function_impl
+    # Where Parameter finds it here; PyTorch has it in a module that nn cannot import so early.
+    torch.Tensor._disabled_torch_function = torch._C._disabled_torch_function_impl
     os.environ[SWITCH] = "1"
 
 

@@ -37,7 +37,8 @@ MODULES = (
     "rushlight.nn.attention.flex_attention", "rushlight.nn", "rushlight.nn.functional",
     "rushlight.nn.modules.utils", "rushlight.nn.init", "rushlight.nn.utils",
     "rushlight.nn.utils.rnn", "rushlight.optim", "rushlight.optim.lr_scheduler",
-    "rushlight.random", "rushlight.serialization", "rushlight.signal.windows", "rushlight.special",
+    "rushlight.random", "rushlight.serialization", "rushlight.signal.windows", "rushlight.sparse",
+    "rushlight.profiler", "rushlight.special", "rushlight.utils.benchmark",
     "rushlight.utils", "rushlight.utils.checkpoint", "rushlight.utils.data", "rushlight.version",
 )  # fmt: skip
 

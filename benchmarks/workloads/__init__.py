@@ -5,6 +5,7 @@ A workload is a module here with
     TITLE   one line
     cases() -> {case name: dict of options}
     build(torch, **options) -> Case
+    GOALS   {case name: what to reach, as text}, for those that have a goal
 
 `build` makes the inputs and gives a `Case`. It uses the PyTorch API only, through the module it is
 given; its inputs come from numpy with a fixed seed, so that both frameworks see the same bits.
@@ -52,6 +53,11 @@ class Case:
     tolerance: float = 1e-3
     in_child: bool = False
     most_reps: int | None = None
+
+
+def goal(workload: str, case: str) -> str:
+    """What a case should reach; empty where nothing was set."""
+    return getattr(load(workload), "GOALS", {}).get(case, "")
 
 
 def load(name: str) -> ModuleType:

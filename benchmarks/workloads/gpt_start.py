@@ -36,6 +36,8 @@ def build(torch, warm):
 
     def start(folder):
         environ = {**os.environ, **dict.fromkeys(CACHE_VARIABLES, folder)}
+        # An installed package has its bytecode; a checkout gets it in the first run.
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)
         here = str(Path(__file__).resolve().parents[1])
         command = [sys.executable, "-c", SCRIPT, torch.__name__, here]
         done = subprocess.run(command, env=environ, capture_output=True, text=True)

@@ -14,8 +14,10 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet", "Generator", "ScriptModule", "Size", "TensorBase",
-    "_AutoDispatchBelowAutograd", "_disabled_torch_function_impl", "_DisableFuncTorch", "_DisableTorchDispatch",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey",
+    "DispatchKeySet", "Generator", "ScriptModule", "Size", "TensorBase",
+    "_AutoDispatchBelowAutograd", "_disabled_torch_function_impl",
+    "_DisableFuncTorch", "_DisableTorchDispatch",
     "_ExcludeDispatchKeyGuard", "_get_cudnn_enabled", "_get_privateuse1_backend_name",
     "_get_tracing_state", "_is_tracing", "_jit_can_fuse_on_cpu", "_jit_can_fuse_on_gpu",
     "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_nvfuser_enabled",

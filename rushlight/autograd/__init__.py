@@ -14,11 +14,13 @@ from rushlight.autograd.mode import (
     set_detect_anomaly,
     set_grad_enabled,
 )
+from rushlight.autograd.variable import Variable
 
 __getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
-    "Function", "FunctionCtx", "backward", "detect_anomaly", "enable_grad", "function", "grad",
+    "Function", "FunctionCtx", "Variable",
+    "backward", "detect_anomaly", "enable_grad", "function", "grad",
     "gradcheck", "gradgradcheck", "graph", "inference_mode", "no_grad", "saved_tensors_hooks",
     "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip

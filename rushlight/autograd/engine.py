@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd import tape
+from rushlight.autograd.anomaly import watched
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 
@@ -47,7 +48,7 @@ class _Run:
 
     def run(self, roots: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
         start = list({id(fn): fn for fn, _ in roots}.values())
-        order = _reachable(start)
+        order = reachable(start)
         needed = self._needed(order)
         for fn in order:
             for edge in fn.edges:
@@ -100,7 +101,10 @@ class _Run:
             changed = hook(tuple(grads))
             if changed is not None:
                 grads = list(changed) if isinstance(changed, tuple | list) else [changed]
-        outputs = fn.apply(grads, self.create_graph)
+        if STATE.anomaly:
+            outputs = watched(fn, grads, self.create_graph)
+        else:
+            outputs = fn.apply(grads, self.create_graph)
         if not self.retain:
             fn.release()
             fn.spent = True
@@ -144,7 +148,7 @@ class _Run:
         buffer[nr] = grad if buffer[nr] is None else buffer[nr] + grad
 
 
-def _reachable(start: list[GradFn]) -> list[GradFn]:
+def reachable(start: list[GradFn]) -> list[GradFn]:
     """Every function below `start`, inputs of the graph first. Iterative: tapes are long."""
     order: list[GradFn] = []
     seen: set[int] = set()

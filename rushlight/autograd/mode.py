@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ class _State(threading.local):
     pack_hooks: tuple = ()  # stack of (pack, unpack) pairs of saved_tensors_hooks
     no_pack_hooks: str | None = None  # the text of the error that such a pair raises now
     anomaly = False
+    check_nan = True
     create_graph = False  # the backward that is running records history itself
 
 
@@ -145,26 +147,43 @@ class inference_mode(_Mode):
         STATE.grad = STATE.grad and not self.mode if self.mode else True
 
 
+SLOW = (
+    "Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+    "enabled for debugging."
+)
+
+
 class set_detect_anomaly(_Mode):
-    """Accepted for compatibility: every backward error already names its op."""
+    """Functions remember the user's line that recorded them; an error in backward, and (check_nan)
+    the first gradient with a NaN, says that line."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
-        self.mode, self.check_nan, self._before_anomaly = mode, check_nan, STATE.anomaly
-        STATE.anomaly = mode
+        self.mode, self.check_nan = mode, check_nan
+        self._before_anomaly = STATE.anomaly, STATE.check_nan
+        STATE.anomaly, STATE.check_nan = mode, check_nan
 
     def clone(self) -> _Mode:
         return type(self)(self.mode, self.check_nan)
 
     def __enter__(self) -> None:
-        STATE.anomaly = self.mode
+        STATE.anomaly, STATE.check_nan = self.mode, self.check_nan
 
     def __exit__(self, *error: object) -> None:
-        STATE.anomaly = self._before_anomaly
+        STATE.anomaly, STATE.check_nan = self._before_anomaly
 
 
 class detect_anomaly(set_detect_anomaly):
+    """`set_detect_anomaly(True)` inside a block, with a warning that it costs time.
+
+    >>> import rushlight as torch
+    >>> x = torch.zeros(1, requires_grad=True)
+    >>> with torch.autograd.detect_anomaly(check_nan=False):
+    ...     (x * 2).backward()
+    """
+
     def __init__(self, check_nan: bool = True) -> None:
         super().__init__(True, check_nan)
+        warnings.warn(SLOW, stacklevel=2)
 
     def clone(self) -> _Mode:
         return detect_anomaly(self.check_nan)

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.autograd.anomaly import forward_call
 from rushlight.autograd.graph import (
     GraphFn,
     decompose,
@@ -51,6 +52,8 @@ class GradFn:
         self.post_hooks: dict | None = None
         self.metadata_: dict | None = None
         self.spent = False  # a backward without retain_graph went through it
+        if STATE.anomaly:
+            self.metadata_ = {"traceback_": forward_call()}
 
     def name(self) -> str:
         return self.label or type(self).__name__

@@ -4,7 +4,8 @@ make(node)             a new Tensor without history
 value(tensor)          its current Node
 attach(tensor, fn, nr) make the tensor output `nr` of a gradient function
 hold(node)             a registered holder (`.node`) of a value that backward will read
-accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does
+accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does; a third argument says that
+                       nobody else has `g`
 finish()               compute what is pending (the end of backward is a flush point)
 compute(recipe, nodes) outputs of a recipe in memory, with all that is pending; None: not this way
 edge(tensor)           (gradient function, output number) or None when no gradient is needed
@@ -25,7 +26,7 @@ class Protocol:
     value: Callable[[Any], Node]
     attach: Callable[[Any, Any, int], Any]
     hold: Callable[[Node], Any]
-    accumulate: Callable[[Any, Any], None]
+    accumulate: Callable[..., None]
     edge: Callable[[Any], Any]
     is_tensor: Callable[[Any], bool]
     finish: Callable[[], None]

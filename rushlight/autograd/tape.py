@@ -68,7 +68,7 @@ def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool)
             found = TENSORS.compute(graph, values)
     finally:  # after an error, too, the leaves have gradients, which wait
         for variable, grad in zip(variables, found or graph.made(values), strict=True):
-            TENSORS.accumulate(variable, TENSORS.make(grad))
+            TENSORS.accumulate(variable, TENSORS.make(grad), True)
     return True
 
 

@@ -49,4 +49,4 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {args.html}")
     else:
         print(seen.at(line, args.source) if line else seen)
-    return status
+    return status or int(bool(line) and not seen.has(line))

@@ -20,10 +20,11 @@ MOST_PIXELS = 1024
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", help="a mask, as causal or sliding_window; 'list' shows them all")
     parser.add_argument(
-        "parameters", nargs="*", help="as in window=64 or lengths=20,12,32", metavar="NAME=NUMBER"
-    )
-    parser.add_argument("--length", type=int, default=64, help="queries and keys (64)")
-    parser.add_argument("--block", type=int, default=0, help="size of a block in the text")
+        "parameters", nargs="*", default=[], metavar="NAME=NUMBER",
+        help="as in window=64 or lengths=20,12,32",
+    )  # fmt: skip
+    parser.add_argument("--length", type=_size, default=64, help="queries and keys (64)")
+    parser.add_argument("--block", type=_size, help="size of a block in the text")
     parser.add_argument(
         "--png", nargs="?", const="", metavar="FILE", help="write a heat map (NAME.png) too"
     )
@@ -46,9 +47,21 @@ def run(args: argparse.Namespace) -> int:
     mask = create.create_block_mask(mask_mod, None, None, args.length, args.length, BLOCK_SIZE=size)
     print(mask.to_string(grid_size=(40, 40)), end="")
     print(f"{args.length} x {args.length}, {mask.sparsity():.1f} % in absent blocks of {size}")
-    if args.png is not None:
+    if args.png is None:
+        return 0
+    try:
         _write(args, mask_mod, create)
+    except OSError as error:
+        print(f"mask: {error}", file=sys.stderr)
+        return 1
     return 0
+
+
+def _size(text: str) -> int:
+    size = int(text)
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{size} is not at least 1")
+    return size
 
 
 def _write(args: argparse.Namespace, mask_mod: Any, create: Any) -> None:

@@ -8,6 +8,7 @@ rushlight names conv               names that hold "conv"
 
 import argparse
 import importlib
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 NAME = "names"
 HELP = "say which of PyTorch's names are there, and what tests them"
 LEAST = (10, 5, 3, 1)
+WIDTH = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,21 +31,27 @@ def run(args: argparse.Namespace) -> int:
     if args.summary:
         print_summary(table)
         return 0
-    rows = table.used_rows() if args.used else table.all_rows()
+    rows = [
+        row
+        for row in (table.used_rows() if args.used else table.all_rows())
+        if args.part in row.name and not (args.missing and row.state == "there")
+    ]
     for row in rows:
-        if args.part in row.name and not (args.missing and row.state == "there"):
-            print(line_of(row))
+        print(line_of(row))
+    if not rows:
+        print(f"names: no such name holds {args.part!r}", file=sys.stderr)
+        return 1
     return 0
 
 
 def line_of(row: Any) -> str:
     tests = f"{row.samples} samples, {row.files} files" if row.state == "there" else row.note
-    return f"{row.name:60s} {row.state:9s} {tests}"
+    return f"{row.name:{WIDTH}s} {row.state:9s} {tests}"
 
 
 def print_summary(table: Any) -> None:
     """Figures by module of PyTorch, and for the names that programs use."""
-    print(f"{'module':44s} {'names':>6s} {'there':>6s} {'stand-in':>8s} {'missing':>8s}")
+    print(f"{'module':{WIDTH}s} {'names':>6s} {'there':>6s} {'stand-in':>8s} {'missing':>8s}")
     by_module: dict[str, list[Any]] = {}
     for row in table.all_rows():
         by_module.setdefault(row.name.rpartition(".")[0], []).append(row)
@@ -59,4 +67,4 @@ def print_summary(table: Any) -> None:
 def counts(title: str, rows: Iterable[Any]) -> str:
     found = Counter(row.state for row in rows)
     there, stand_in, missing = (found[s] for s in ("there", "stand-in", "missing"))
-    return f"{title:44s} {sum(found.values()):6d} {there:6d} {stand_in:8d} {missing:8d}"
+    return f"{title:{WIDTH}s} {sum(found.values()):6d} {there:6d} {stand_in:8d} {missing:8d}"

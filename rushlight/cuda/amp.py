@@ -10,6 +10,16 @@ from rushlight import names as _names
 __getattr__ = _names.getattr_of(__name__)
 
 
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """torch.amp.custom_fwd for device type "cuda"."""
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """torch.amp.custom_bwd for device type "cuda"."""
+    return amp.custom_bwd(bwd, device_type="cuda")
+
+
 class autocast(amp.autocast):  # noqa: N801
     def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)

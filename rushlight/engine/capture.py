@@ -114,6 +114,11 @@ def _is_open() -> bool:
 CAPTURE.is_open = _is_open  # type: ignore[method-assign]
 
 
+def put_session(session: Session | None) -> None:
+    """Make this the session of this thread; None closes it."""
+    _OPEN.session = session
+
+
 def open_session() -> Session | None:
     """The session of this thread, if a call is being captured."""
     return _OPEN.session

@@ -2,7 +2,8 @@
 
 In: a call made while a `CodeWatch` is open. Out: the code objects that ran, with their globals,
 and the first thing that nobody can check or repeat (printing, files, clocks, random numbers of
-other libraries). Always true: what is not known to be harmless is refused.
+other libraries). Always true: what is not known to be harmless is refused. Imports are not looked
+into: they run once, and what they bring is seen when it is called.
 
 `names_of(code)` says which globals and attributes a code object can read, from its bytecode.
 """
@@ -46,6 +47,9 @@ _PLAIN = (
     types.MappingProxyType, type({}.keys()), type({}.values()), type({}.items()),
     types.GeneratorType,
 )  # fmt: skip
+# Every import that is not in sys.modules passes through this function, and so do the finders that
+# other packages put into sys.meta_path (setuptools does in each venv of Python 3.11).
+_FIND_AND_LOAD: types.CodeType = vars(sys.modules["_frozen_importlib"])["_find_and_load"].__code__
 # Methods of ours that show what a replay may not assume.
 _SHOWING = frozenset(("Tensor.storage_offset", "Tensor._version", "Tensor.output_nr"))
 
@@ -136,6 +140,7 @@ class CodeWatch:
         self.codes = Codes()
         self.refusal = ""
         self._mine = self._collects = False
+        self._import: Any = None  # the frame of the import that runs now
 
     def __enter__(self) -> CodeWatch:
         if sys.getprofile() is not None:
@@ -160,7 +165,14 @@ class CodeWatch:
 
     def _see(self, frame: Any, event: str, arg: Any) -> None:
         code = frame.f_code
+        if self._import is not None:
+            if event == "return" and frame is self._import:
+                self._import = None
+            return
         if event == "call":
+            if code is _FIND_AND_LOAD:
+                self._import = frame
+                return
             self.codes.ran.setdefault((id(code), id(frame.f_globals)), (code, frame.f_globals))
             kind = kind_of_code(code, frame.f_globals)
             caller = frame.f_back

@@ -116,6 +116,10 @@ class Explanation(Listener):
         """The report about one user line, given as "train.py:87"."""
         return explain_line(self, line, source)
 
+    def has(self, line: str) -> bool:
+        """Was a value recorded at this line and computed?"""
+        return bool(values_at(self, line))
+
     def __str__(self) -> str:
         return overview(self)
 

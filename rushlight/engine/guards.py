@@ -189,8 +189,7 @@ class _Walk:
     def names(self, code: types.CodeType, namespace: dict) -> None:
         """The globals that a code object names."""
         found = names_of(code)
-        impure = [n for n in found.imports if n.partition(".")[0] not in PURE_MODULES
-                  and n.partition(".")[0] != "rushlight"]  # fmt: skip
+        impure = [n for n in found.imports if not _is_harmless_import(n.partition(".")[0])]
         if impure:
             self.refuse(f"{code.co_qualname} imports {impure[0]}")
         builtin = namespace.get("__builtins__", {})
@@ -275,6 +274,12 @@ class _Walk:
             self.refuse(f"{name} is a numpy array of {value.nbytes} bytes")
         else:
             self.snapshot.add_other(value.tobytes, name)
+
+
+def _is_harmless_import(root: str) -> bool:
+    """Modules without a state that matters, and this package, also in PyTorch's place."""
+    package = _MODULES["rushlight"]
+    return root in PURE_MODULES or _MODULES.get(root) is package
 
 
 _NEVER = object()

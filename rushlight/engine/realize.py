@@ -32,7 +32,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import WAITING, Ref, live_refs
+from rushlight.engine.live import WAITING, Ref, flushed_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -167,7 +167,7 @@ def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[No
 
 def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
     """Pending nodes to compute, in order of recording, and leaves that must survive."""
-    refs = live_refs()
+    refs = flushed_refs()
     survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
     roots, saved, lost = _pending(refs)
     for node in extra:

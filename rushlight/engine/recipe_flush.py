@@ -25,13 +25,14 @@ from rushlight.engine.capture import open_session
 from rushlight.engine.failures import RunFailed, any_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import WAITING
-from rushlight.engine.programs import Program
-from rushlight.engine.realize import LOCK, PENDING, find_donated, run_program, site_text, wanted
+from rushlight.engine.programs import Layout, Program
+from rushlight.engine.realize import LOCK, PENDING, find_donated, launch, site_text, wanted
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.recipe import Again, Recipe
-from rushlight.runtime.buffer import Buffer
+from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.shared_block import SharedBlock
 
 MOST_KNOWN = 256
 _serial = attrgetter("serial")
@@ -43,6 +44,9 @@ class Known:
     inputs   of the program: positions in the recording
     numbers  position in the recording, or a number of the recipe
     results  for each: the roots and the outputs that it is the value of
+    taken    (result, input whose memory it gets)
+    shared   memory of the outputs alone, which live and die together; single: (result, bytes) of
+             the other new ones
     """
 
     cache: Any
@@ -51,6 +55,20 @@ class Known:
     inputs: list[int]
     numbers: list[int | Again]
     results: list[tuple[list[int], list[int]]]
+    layout: Layout
+    taken: list[tuple[int, int]]
+    shared: SharedBlock
+    single: list[tuple[int, int]]
+
+    def memory(self, inputs: Sequence[Buffer]) -> list[Buffer]:
+        """A buffer for each result."""
+        buffers: list[Any] = [None] * len(self.results)
+        self.shared.take(buffers)
+        for result, nbytes in self.single:
+            buffers[result] = allocate(nbytes)
+        for result, source in self.taken:
+            buffers[result] = inputs[source]
+        return buffers
 
 
 _KNOWN: dict[tuple, Known] = {}
@@ -58,7 +76,7 @@ _KNOWN: dict[tuple, Known] = {}
 
 def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     """The recipe's outputs over these values."""
-    if open_session() is not None or origin.STATE.on or not recipe.makes_all or DEVICES.used:
+    if open_session() is not None or origin.STATE.on or DEVICES.used or not recipe.makes_all:
         return None
     with LOCK:
         if any_failed():
@@ -99,7 +117,8 @@ def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     ]
     with Uninterrupted(bool(known.program.plan.meta["reuse"])):
         try:
-            buffers = run_program(known.program, known.values, inputs, numbers)
+            buffers = known.memory(inputs)
+            launch(known.program, known.values, known.layout, inputs, buffers, numbers)
         except RunFailed:
             return None  # the ordinary way says what failed
         del inputs
@@ -144,7 +163,20 @@ def _learn(
     mine = frozenset(i for i, node in enumerate(whole.inputs) if node in given)
     program, sizes = realize.programs().find(whole, mine, site_text)
     results = [(_places(node, roots), _places(node, outputs)) for node in everything]
-    return Known(realize.programs(), program, sizes, inputs, numbers, results)  # type: ignore[arg-type]
+    return Known(
+        realize.programs(), program, sizes, inputs, numbers, results,
+        *_memory(program.layout(sizes), results),
+    )  # fmt: skip
+
+
+def _memory(layout: Layout, results: Sequence[tuple[list[int], list[int]]]) -> tuple:
+    """The fields of Known that say which memory results get."""
+    at = range(len(results)) if layout.new_at is None else layout.new_at
+    new = dict(zip(at, layout.new_bytes, strict=True))
+    over = [result for result in range(len(results)) if result not in new]
+    shared = [(result, nbytes) for result, nbytes in new.items() if not results[result][0]]
+    single = [(result, nbytes) for result, nbytes in new.items() if results[result][0]]
+    return layout, list(zip(over, layout.taken, strict=True)), SharedBlock(shared), single
 
 
 def _places(node: Node, nodes: Sequence[Node]) -> list[int]:

@@ -10,6 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
+from rushlight.autograd.engine import reachable
+from rushlight.autograd.node import AccumulateGrad
+from rushlight.func.batched import vmap
+from rushlight.tensors.tensor import edge_of
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
@@ -58,7 +62,6 @@ def grad_and_value(
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        outer = torch.is_grad_enabled()
         with torch.enable_grad():
             inputs = _fresh(_at(args, argnums))
             result = func(*_put(args, argnums, inputs), **kwargs)
@@ -69,16 +72,28 @@ def grad_and_value(
                     f"{f'tensor with {value.dim()} dims' if hasattr(value, 'dim') else value!r}"
                 )
             gradient = _gradients([value], inputs)
-        if not outer or not _depends(args):
-            gradient, value = (tree_map(torch.Tensor.detach, t) for t in (gradient, value))
+        if not _wanted_outside(args, (gradient, value), inputs):
+            gradient, value = _without_history(gradient), value.detach()
         return gradient, ((value, aux) if has_aux else value)
 
     return wrapped
 
 
-def _depends(args: Any) -> bool:
-    """Is somebody outside going to differentiate?"""
-    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(args))
+def _wanted_outside(args: Any, results: Any, own: Any) -> bool:
+    """Is somebody outside going to differentiate the results: by the arguments `args`, or by a
+    tensor that the function uses besides its inputs `own`?"""
+    if not torch.is_grad_enabled():
+        return False
+    if any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(args)):
+        return True
+    inner = {id(leaf) for leaf in tree_leaves(own)}
+    starts = [edge[0] for leaf in tree_leaves(results) if (edge := edge_of(leaf)) is not None]
+    return any(isinstance(fn, AccumulateGrad) and id(fn.variable) not in inner
+               for fn in reachable(starts))  # fmt: skip
+
+
+def _without_history(tree: Any) -> Any:
+    return tree_map(torch.Tensor.detach, tree)
 
 
 def grad(
@@ -105,13 +120,15 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         inputs = tuple(_fresh(p) for p in primals)
         result = func(*inputs)
     outputs, aux = result if has_aux else (result, None)
-    leaves, spec = tree_flatten(outputs)
+    leaves = tree_leaves(outputs)
 
     def pull(*vectors: Any) -> Any:
         given = tree_leaves(vectors[0] if len(vectors) == 1 else vectors)
-        return _gradients(leaves, inputs, given)
+        found = _gradients(leaves, inputs, given)
+        keep = _wanted_outside((primals, given), found, inputs)
+        return found if keep else _without_history(found)
 
-    shown = tree_unflatten([leaf.detach() for leaf in leaves], spec)
+    shown = outputs if _wanted_outside(primals, outputs, inputs) else _without_history(outputs)
     return (shown, pull, aux) if has_aux else (shown, pull)
 
 
@@ -125,8 +142,9 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
         dummies = [torch.zeros_like(leaf, requires_grad=True) for leaf in leaves]
         pulled = tree_leaves(_gradients(leaves, inputs, dummies))
         pushed = tree_leaves(_gradients(pulled, dummies, tree_leaves(tangents)))
-    value = tree_unflatten([leaf.detach() for leaf in leaves], spec)
-    tangent = tree_unflatten([leaf.detach() for leaf in pushed], spec)
+    value, tangent = outputs, tree_unflatten(pushed, spec)
+    if not _wanted_outside((primals, tangents), (value, tangent), (inputs, dummies)):
+        value, tangent = _without_history(value), _without_history(tangent)
     return (value, tangent, aux) if has_aux else (value, tangent)
 
 
@@ -142,32 +160,74 @@ def jacrev(
             inputs = _fresh(_at(args, argnums))
             result = func(*_put(args, argnums, inputs))
             outputs, aux = result if has_aux else (result, None)
-            found = tree_map(lambda out: _jacobian(out, inputs), outputs)
-        if not torch.is_grad_enabled() or not _depends(args):
-            found = tree_map(torch.Tensor.detach, found)
+            found = tree_map(lambda out: _jacobian(out, inputs, chunk_size), outputs)
+        if not _wanted_outside(args, found, inputs):
+            found = _without_history(found)
         return (found, aux) if has_aux else found
 
     return wrapped
 
 
-def _jacobian(output: Any, inputs: Any) -> Any:
-    """The rows, one backward pass for each element of the output."""
+def _jacobian(output: Any, inputs: Any, chunk: int | None) -> Any:
+    """The rows: the backward pass of one element, for all of them at once."""
+    if output.numel() == 0:
+        return tree_map(lambda x: torch.zeros(*output.shape, *x.shape, dtype=x.dtype), inputs)
     count = output.numel()
-    units = torch.eye(count, dtype=output.dtype).reshape(count, *output.shape).unbind(0)
-    rows = [_gradients([output], inputs, [unit]) for unit in units]
-    return tree_map(
-        lambda *parts: torch.stack(parts).reshape(*output.shape, *parts[0].shape), *rows
-    )
+    units = torch.eye(count, dtype=output.dtype).reshape(count, *output.shape)
+    rows = vmap(lambda unit: _gradients([output], inputs, [unit]), chunk_size=chunk)(units)
+    return tree_map(lambda part: part.reshape(*output.shape, *part.shape[1:]), rows)
 
 
 def jacfwd(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *,
     chunk_size: int | None = None, randomness: str = "error",
 ) -> Callable[..., Any]:  # fmt: skip
-    """The same derivative as `jacrev`'s."""
-    return jacrev(func, argnums, has_aux=has_aux)
+    """The same derivative as `jacrev`'s, by columns: a product J v for each element of the inputs,
+    all of them at once."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any) -> Any:
+        chosen = _at(args, argnums)
+        leaves, spec = tree_flatten(chosen)
+        seen: list[Any] = []
+
+        def push(*units: Any) -> Any:
+            tangents = tree_unflatten(list(units), spec)
+            found = jvp(lambda x: func(*_put(args, argnums, x)), (chosen,), (tangents,),
+                        has_aux=has_aux)  # fmt: skip
+            seen.append(found[2] if has_aux else None)
+            return found[1]
+
+        blocks = []
+        for i, leaf in enumerate(leaves):
+            count = leaf.numel()
+            units = torch.eye(count, dtype=leaf.dtype).reshape(count, *leaf.shape)
+            others = [torch.zeros_like(other) for other in leaves]
+
+            def column(unit: Any, i: int = i, others: Any = others) -> Any:
+                return push(*others[:i], unit, *others[i + 1 :])
+
+            columns = vmap(column, chunk_size=chunk_size, randomness=randomness)(units)
+            blocks.append(tree_map(lambda c, x=leaf: _columns(c, x), columns))
+        result = _by_output(blocks, spec)
+        return (result, seen[0]) if has_aux else result
+
+    return wrapped
+
+
+def _columns(columns: Any, leaf: Any) -> Any:
+    """(elements of the input, output...) as (output..., input...)."""
+    return columns.movedim(0, -1).reshape(*columns.shape[1:], *leaf.shape)
+
+
+def _by_output(blocks: list[Any], spec: Any) -> Any:
+    """A tree of outputs, each with a tree of inputs."""
+    trees = [tree_flatten(block) for block in blocks]
+    rows = [tree_unflatten(list(parts), spec)
+            for parts in zip(*(leaves for leaves, _ in trees), strict=True)]  # fmt: skip
+    return tree_unflatten(rows, trees[0][1])
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
     """A function that gives the second derivatives of a function with one value."""
-    return jacrev(jacrev(func, argnums), argnums)
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -10,7 +10,7 @@ block by block, so that it is never whole in the working dtype. logsumexp of a t
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import rushlight as torch
@@ -22,49 +22,110 @@ from rushlight.losses.terms import Parts, logit_gradient, parts_of
 TOKENS_AT_ONCE = 2048
 
 
+@dataclass(frozen=True)
+class RowSums:
+    """What some classes give to the rows of tokens: all that the loss needs of their logits.
+
+    top and total: largest logit, and sum of exp(logit - top); picked: the target's logit;
+    spread: weighted logits; mass: the weight of lse where targets are probabilities, else 0.
+    """
+
+    top: Any
+    total: Any
+    picked: Any
+    spread: Any
+    mass: Any
+
+    def lse(self) -> Any:
+        return finite(self.top) + torch.log(self.total)
+
+    def at(self, place: tuple) -> RowSums:
+        """Of some rows."""
+        return RowSums(*(part[place] for part in self.parts()))
+
+    def parts(self) -> tuple[Any, ...]:
+        return (self.top, self.total, self.picked, self.spread, self.mass)
+
+
+def no_sums(count: int, working: Any) -> RowSums:
+    """Of no classes."""
+    top = torch.full((count,), -float("inf"), dtype=working)
+    return RowSums(top, *(torch.zeros(count, dtype=working) for _ in range(4)))
+
+
+def merged(a: RowSums, b: RowSums) -> RowSums:
+    """Of the classes of both."""
+    top = torch.maximum(a.top, b.top)
+    total = _scaled(a, top) + _scaled(b, top)
+    return RowSums(top, total, a.picked + b.picked, a.spread + b.spread, a.mass + b.mass)
+
+
+def _scaled(sums: RowSums, top: Any) -> Any:
+    factor = torch.exp(finite(sums.top) - finite(top))
+    return torch.where(sums.total == 0, 0.0, sums.total * factor)
+
+
+def finite(top: Any) -> Any:
+    """Infinite maxima shift by nothing: exp then gives 0 or inf, never NaN."""
+    return torch.where(torch.isinf(top), 0.0, top)
+
+
 class ByClasses(Chunks):
+    """`first`, `classes`: w holds the classes from `first` on, of so many (it holds all)."""
+
     def __init__(
-        self, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings
-    ) -> None:
+        self, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings,
+        first: int = 0, classes: int | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(x, w, b, target, weight, settings)
+        self.first, own = first, self.classes
+        self.classes = own if classes is None else classes
         self.rows = even_blocks(x.shape[0], TOKENS_AT_ONCE)
         most = max((rows.stop - rows.start for rows in self.rows), default=1)
-        self.blocks = even_blocks(self.classes, max(1, chunks.LOGITS_AT_ONCE // most))
+        self.blocks = even_blocks(own, max(1, chunks.LOGITS_AT_ONCE // most))
         # (position, first token) -> (logsumexp, parts of the whole row)
         self.known: dict[tuple[int, int], tuple[Any, Parts]] = {}
 
     def losses_only(self) -> None:
         for d in range(self.depth):
             for rows in self.rows:
-                self._losses(d, rows)
+                self.keep(d, rows, self.sums(d, rows))
 
-    def _losses(self, d: int, rows: slice) -> None:
-        target = self.target[rows, ..., d]
+    def sums(self, d: int, rows: slice) -> RowSums:
+        """Over the classes that are here."""
         x = self.x[rows].to(self.working)
-        top = torch.full((x.shape[0],), -float("inf"), dtype=self.working)
-        total, picked, spread, mass = (torch.zeros(x.shape[0], dtype=self.working) for _ in "abcd")
+        found = no_sums(x.shape[0], self.working)
         for classes in self.blocks:
             z, part = self.logits(x, d, classes), self._part(d, rows, classes)
-            highest = torch.maximum(top, z.amax(-1))
-            # Infinite maxima shift by nothing: exp then gives 0 or inf, never NaN.
-            old, new = (torch.where(torch.isinf(m), 0.0, m) for m in (top, highest))
-            scaled = torch.where(total == 0, 0.0, total * torch.exp(old - new))
-            total, top = scaled + torch.exp(z - new.unsqueeze(-1)).sum(-1), highest
-            if part.safe_target is not None:
-                own = torch.arange(z.shape[-1]) == part.safe_target.unsqueeze(-1)
-                picked = picked + torch.where(own, z, 0.0).sum(-1)
-            if part.spread is not None:
-                spread = spread + (z * part.spread).sum(-1)
-            if target.is_floating_point():
-                mass = mass + part.mass
+            found = merged(found, self._sums_of(z, part))
             del z, part
             torch.flush()
-        lse = torch.where(torch.isinf(top), 0.0, top) + torch.log(total)
-        whole = self._part(d, rows, self.blocks[0])
-        whole = replace(whole, mass=mass) if target.is_floating_point() else whole
-        losses = whole.mass * lse - spread * whole.valid
+        return found
+
+    def _sums_of(self, z: Any, part: Parts) -> RowSums:
+        """Of one block."""
+        top = z.amax(-1)
+        picked = spread = mass = torch.zeros_like(top)
+        if part.safe_target is not None:
+            own = torch.arange(z.shape[-1]) == part.safe_target.unsqueeze(-1)
+            picked = torch.where(own, z, 0.0).sum(-1)
+        else:
+            mass = part.mass
+        if part.spread is not None:
+            spread = (z * part.spread).sum(-1)
+        return RowSums(top, torch.exp(z - finite(top).unsqueeze(-1)).sum(-1), picked, spread, mass)
+
+    def keep(self, d: int, rows: slice, sums: RowSums) -> None:
+        """The losses of these tokens, from the sums over all classes."""
+        target = self.target[rows, ..., d]
+        lse = sums.lse()
+        if target.is_floating_point():
+            whole = replace(self._part(d, rows, self.blocks[0]), mass=sums.mass)
+        else:
+            whole = self._of_hard(target)
+        losses = whole.mass * lse - sums.spread * whole.valid
         if whole.own is not None:
-            losses = losses - torch.where(whole.own == 0, 0.0, whole.own * picked)
+            losses = losses - torch.where(whole.own == 0, 0.0, whole.own * sums.picked)
         losses = torch.where(whole.valid == 0, 0.0, losses)
         weights = class_weight(target, self.weight, whole)
         self.pieces[d].append((losses, lse * lse * whole.valid, weights, whole.valid))
@@ -72,18 +133,29 @@ class ByClasses(Chunks):
 
     def _part(self, d: int, rows: slice, classes: slice) -> Parts:
         """The parts of a block: its share of `spread`, the target's place in it (or none)."""
-        s, target = self.settings, self.target[rows, ..., d]
+        target = self.target[rows, ..., d]
+        place = slice(self.first + classes.start, self.first + classes.stop)
         if target.is_floating_point():
-            weight = None if self.weight is None else self.weight[classes]
+            s, weight = self.settings, None if self.weight is None else self.weight[place]
             return parts_of(
                 target[:, classes], weight, self.classes, s.smoothing, s.ignored, self.working
             )
-        parts = parts_of(target, self.weight, self.classes, s.smoothing, s.ignored, self.working)
-        share = None if parts.spread is None else parts.spread[classes]
-        return replace(parts, spread=share, safe_target=parts.safe_target - classes.start)
+        parts = self._of_hard(target)
+        share = None if parts.spread is None else parts.spread[place]
+        return replace(parts, spread=share, safe_target=parts.safe_target - place.start)
+
+    def _of_hard(self, target: Any) -> Parts:
+        """For all classes."""
+        s = self.settings
+        return parts_of(target, self.weight, self.classes, s.smoothing, s.ignored, self.working)
 
     def gradients(self, row_scale: Any, z_scale: Any, needs: tuple) -> list:
         self.losses_only()
+        d_x, d_w, d_b = self.gradients_of_kept(row_scale, z_scale, needs)
+        return [None if d_x is None else d_x.to(self.x.dtype), d_w, d_b]
+
+    def gradients_of_kept(self, row_scale: Any, z_scale: Any, needs: tuple) -> list:
+        """With the losses of all tokens kept; of x in the working dtype."""
         needs_x, needs_w, needs_b = needs
         d_x = torch.zeros(self.x.shape, dtype=self.working) if needs_x else None
         d_w = torch.zeros(self.w.shape, dtype=self.w.dtype) if needs_w else None
@@ -98,7 +170,7 @@ class ByClasses(Chunks):
                     d_b[classes, d] = of_b.to(d_b.dtype)
                 del of_w, of_b
                 torch.flush()
-        return [None if d_x is None else d_x.to(self.x.dtype), d_w, d_b]
+        return [d_x, d_w, d_b]
 
     def _block_gradients(
         self, d: int, classes: slice, scales: tuple, d_x: Any, needs_w: bool, needs_b: bool

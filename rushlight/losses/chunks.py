@@ -12,6 +12,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import reduced
+from rushlight.tensors.interop import own_memory
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
 
@@ -20,12 +21,12 @@ LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
 class Settings:
     """How to compute: the reduction, the ignored class, smoothing, z-loss, cap, chunks."""
 
-    reduction: str
-    ignored: int
-    smoothing: float
-    z_loss: float
-    softcap: float | None
-    options: LinearCrossEntropyOptions
+    reduction: str = "mean"
+    ignored: int = -100
+    smoothing: float = 0.0
+    z_loss: float = 0.0
+    softcap: float | None = None
+    options: LinearCrossEntropyOptions = LinearCrossEntropyOptions()
 
 
 class Chunks:
@@ -37,7 +38,8 @@ class Chunks:
     def __init__(
         self, x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings
     ) -> None:
-        self.x, self.w, self.b, self.target, self.weight = x, w, b, target, weight
+        own = (t if t is None else own_memory(t) for t in (x, w, b, target, weight))
+        self.x, self.w, self.b, self.target, self.weight = own
         self.settings = settings
         self.working = torch.float64 if x.dtype is torch.float64 else torch.float32
         self.classes, self.depth, self.width = w.shape

@@ -2,7 +2,8 @@
 
 In: tensors in the form of `linear_cross_entropy.py`. At most LOGITS_AT_ONCE logits are alive.
 Where one number is asked for ('mean', 'sum') the gradients are made with the loss; for 'none' they
-are made in the backward, where the gradient of each token is known.
+are made in the backward, where the gradient of each token is known. Gradients of gradients have
+whole logits.
 """
 
 from __future__ import annotations
@@ -48,28 +49,51 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, d_loss: Any) -> tuple:
         x, w, b, target, weight, *ready = ctx.saved_tensors
         needs = ctx.needs_input_grad[:3]
-        if torch.is_grad_enabled():
-            grads = _plain_gradients((x, w, b), target, weight, ctx.settings, d_loss, needs)
-        elif ready:
-            grads = [None if g is None else g * d_loss.to(g.dtype) for g in ready]
-        else:
-            work = _work(x, w, b, target, weight, ctx.settings)
-            rows = d_loss.to(work.working).expand(work.shape)
-            z_scale = rows * ctx.settings.z_loss if ctx.settings.z_loss else None
-            grads = work.gradients(rows, z_scale, needs)
-        return (*grads, None, None, None)
+        rest = (target, weight, ctx.settings, needs, ready)
+        return (*_FusedGradient.apply(x, w, b, d_loss, *rest), None, None, None)
 
 
-def _plain_gradients(
-    inputs: tuple, target: Any, weight: Any, settings: Settings, d_loss: Any, needs: tuple
-) -> list:
-    """Gradients that can be differentiated again."""
-    # Views, so that only the loss itself is differentiated here, not what is before it.
-    views = [t if t is None else t.view_as(t) for t in inputs]
-    loss = plain_loss(*views, target, weight, settings)
-    wanted = [t for t, need in zip(views, needs, strict=True) if need]
-    found = iter(torch.autograd.grad(loss, wanted, d_loss, create_graph=True))
-    return [next(found) if need else None for need in needs]
+class _FusedGradient(torch.autograd.Function):
+    """The gradients of the loss, without whole logits; theirs come from the plain form."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Any, w: Any, b: Any, d_loss: Any, target: Any, weight: Any, settings: Any,
+        needs: tuple, ready: list,
+    ) -> tuple:  # fmt: skip
+        ctx.settings, ctx.needs = settings, needs
+        ctx.save_for_backward(x, w, b, d_loss, target, weight)
+        if ready:
+            return tuple(None if g is None else g * d_loss.to(g.dtype) for g in ready)
+        work = _work(x, w, b, target, weight, settings)
+        rows = d_loss.to(work.working).expand(work.shape)
+        z_scale = rows * settings.z_loss if settings.z_loss else None
+        return tuple(work.gradients(rows, z_scale, needs))
+
+    @staticmethod
+    def backward(ctx: Any, *d_grads: Any) -> tuple:
+        *inputs, target, weight = ctx.saved_tensors
+        again, none = torch.is_grad_enabled(), (None,) * 5
+        with torch.enable_grad():
+            # Views, so that only the loss itself is differentiated here, not what is before it.
+            *views, d_loss = (t if t is None else _watched(t, again) for t in inputs)
+            loss = plain_loss(*views, target, weight, ctx.settings)
+            wanted = [t for t, need in zip(views, ctx.needs, strict=True) if need]
+            grads = torch.autograd.grad(loss, wanted, d_loss, create_graph=True)
+            given = [g for g in d_grads if g is not None]
+            asked = [t for t in (*views, d_loss) if t is not None]
+            found = torch.autograd.grad(
+                grads, asked, given, create_graph=again, allow_unused=True
+            )  # fmt: skip
+        by_input = iter(found)
+        return (*(None if t is None else next(by_input) for t in (*views, d_loss)), *none)
+
+
+def _watched(tensor: Any, with_history: bool) -> Any:
+    """A tensor to differentiate by."""
+    if with_history and tensor.requires_grad:
+        return tensor.view_as(tensor)
+    return tensor.detach().requires_grad_()
 
 
 def _work(x: Any, w: Any, b: Any, target: Any, weight: Any, settings: Settings) -> Chunks:

@@ -24,7 +24,7 @@ TESTS = Path(__file__).resolve().parents[2] / "tests"
 # Rows of the list of used names that PyTorch does not have: other packages' and removed ones.
 NOT_PYTORCH = frozenset(
     """torch.npu torch.hpu torch.mlu torch.neuron Module.register_module_
-    torch.distributed.DeviceMesh""".split()
+    torch.distributed.DeviceMesh Tensor.index""".split()
 )
 
 

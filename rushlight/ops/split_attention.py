@@ -33,7 +33,8 @@ from rushlight.ops.select import where
 from rushlight.ops.unary import exp, log
 
 TABLES = Arg("tables", variadic=True)
-ALL_FULL = 0b10101010  # the code of a span in which every group of rows sees all keys
+# The codes of a span in which every group of rows sees all keys, and of one where `keep` decides.
+ALL_FULL, ALL_MASKED = 0b10101010, 0b01010101
 
 
 def _parts(scores: Any, keep: Any, tables: Any, partition: int) -> Any:
@@ -46,17 +47,18 @@ def _parts(scores: Any, keep: Any, tables: Any, partition: int) -> Any:
     if keep is not None:
         inside = logical_and(inside, reshape(keep, (*keep.shape[:-2], 1, *keep.shape[-2:])))
     parts = expand(reshape(scores, (*lead, 1, rows, keys)), shape)
-    tables = tables or _all_tiles(count, partition // PAIR_TILE)
+    code = ALL_FULL if keep is None else ALL_MASKED
+    tables = tables or _all_tiles(count, partition // PAIR_TILE, code)
     return pair_mask(parts, inside, tables, is_causal=False, fill="minus")
 
 
-def _all_tiles(count: Any, size: int) -> list[Any]:
-    """Tables (ops/pairs) of partitions of `size` tiles without a mask: one full span each. They
-    are counted, not stored: kernels compute an element where they need it."""
+def _all_tiles(count: Any, size: int, code: int) -> list[Any]:
+    """Tables (ops/pairs) of partitions of `size` tiles: one span each, with this code. They are
+    counted, not stored: kernels compute an element where they need it."""
     number, side = iota_along(2, 0, count), iota_along(2, 1, 2)
     column = iota_along(2, 1, 3)
     ends = mul(add(number, column), size)  # first and stop
-    return [add(number, side), where(eq(column, 2), ALL_FULL, ends)]
+    return [add(number, side), where(eq(column, 2), code, ends)]
 
 
 def _shares(lse: Any) -> tuple[Any, Any, Any]:

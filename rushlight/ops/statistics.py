@@ -113,6 +113,8 @@ std = reduction("std", "The square root of var.",
 
 
 def logsumexp_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A002
+    if input.ndim == 0 and input.dtype.is_complex:  # its angle is wrapped, as for others
+        return reshape(logsumexp_decompose(reshape(input, (1,))), ())
     if input.ndim == 0:
         return input
     if any(is_static(input.shape[d]) and input.shape[d] == 0 for d in all_dims(dim, input.ndim)):

@@ -32,10 +32,19 @@ LEFT = frozenset(
 )
 # Methods through which the machinery reaches a tensor.
 LEFT_METHODS = frozenset(
-    """__new__ __init__ __init_subclass__ __torch_function__ _disabled_torch_function __rushlight_apply__ __hash__
+    """__new__ __init__ __init_subclass__ __torch_function__ _disabled_torch_function
+    __rushlight_apply__ __hash__
     __class__ __dir__ __getattribute__ __setattr__ __delattr__ __sizeof__ __subclasshook__
     as_subclass""".split()
 )
+# Operators that classes see as the method of the same meaning.
+OPERATORS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul",
+    "__truediv__": "div", "__neg__": "neg", "__pos__": "positive", "__matmul__": "matmul",
+    "__abs__": "abs", "__pow__": "pow", "__mod__": "remainder", "__gt__": "gt", "__lt__": "lt",
+    "__ge__": "ge", "__le__": "le", "__ne__": "ne", "__iadd__": "add_", "__isub__": "sub_",
+    "__imul__": "mul_", "__itruediv__": "div_",
+}  # fmt: skip
 PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data", "grad")
 NOT_TAKEN = (int, float, complex, str, bytes, bool, type(None), slice, type(Ellipsis))
 
@@ -114,7 +123,9 @@ class Overridable:
         return call(self, self.__wrapped__, args, kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return self.__wrapped__ == getattr(other, "__wrapped__", other) or other is self.__wrapped__
+        if isinstance(other, Overridable):
+            return self.__wrapped__ is other.__wrapped__
+        return self.__wrapped__ is other
 
     def __hash__(self) -> int:
         return hash(self.__wrapped__)
@@ -132,13 +143,16 @@ def taken_over(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]
     return call(Overridable(function), function, args, kwargs)
 
 
-def method_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of Tensor that can be taken over."""
+def method_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The method `name` of Tensor, which can be taken over."""
+    shown = OPERATORS.get(name)
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
-        return call(method, function, args, kwargs)
+        public = method if shown is None else getattr(torch.Tensor, shown)
+        return call(public, function, args, kwargs)
 
+    method.__name__ = name
     return method
 
 
@@ -171,7 +185,7 @@ def turn_on() -> None:
         if isinstance(found, FunctionType | functools.partialmethod):
             if name not in LEFT_METHODS and (name[0] != "_" or name[:2] == "__"):
                 plain = getattr(torch.Tensor, name)
-                setattr(torch.Tensor, name, method_of(plain))
+                setattr(torch.Tensor, name, method_of(plain, name))
     for name in PROPERTIES:
         owner = next(kind for kind in torch.Tensor.__mro__ if name in vars(kind))
         setattr(torch.Tensor, name, property_of(vars(owner)[name]))

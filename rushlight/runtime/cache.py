@@ -29,6 +29,8 @@ HEADER_BYTES = len(MAGIC) + 8 + 32 + 32
 # After an eviction this part of the limit is left, so that not every put evicts again.
 KEEP = 0.8
 _STALE_TEMP_S = 3600.0
+# So many entries are looked at to learn the size of a cache; a whole one may have a million.
+_SAMPLE = 2000
 
 
 class DiskCache:
@@ -38,9 +40,9 @@ class DiskCache:
         self.directory = Path(directory)
         self.limit_bytes = limit_bytes
         self.usable = self._open()
-        # What this process believes is stored; other processes add to it, so it is renewed by
-        # each eviction scan.
-        self._stored_bytes = self._scan_total() if self.usable else 0
+        # What this process believes is stored: looked at before the first put, since reading does
+        # not need it; other processes add to it, so each eviction scan renews it.
+        self._stored_bytes: int | None = None
 
     def get(self, key: str) -> bytes | None:
         """The bytes put under this key, or None."""
@@ -67,6 +69,8 @@ class DiskCache:
         entry_bytes = HEADER_BYTES + len(value)
         if not self.usable or entry_bytes > self.limit_bytes:
             return
+        if self._stored_bytes is None:
+            self._stored_bytes = self._estimate_total()
         name = key_digest(key)
         if not self._write(self._path(name), pack_entry(name, value)):
             return
@@ -107,21 +111,27 @@ class DiskCache:
             return False
         return True
 
+    def _folders(self) -> list[str]:
+        try:
+            found = os.scandir(self.directory)
+            return [f.path for f in found if f.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
+
     def _entries(self) -> list[tuple[float, int, Path]]:
         """(time of last use, bytes, path) of every file, in no order."""
-        found = []
-        try:
-            folders = [f for f in os.scandir(self.directory) if f.is_dir(follow_symlinks=False)]
-            for folder in folders:
-                for file in os.scandir(folder.path):
-                    info = file.stat(follow_symlinks=False)
-                    found.append((info.st_mtime, info.st_size, Path(file.path)))
-        except OSError:
-            pass  # Another process removes entries meanwhile.
-        return found
+        return [entry for folder in self._folders() for entry in _files(folder)]
 
-    def _scan_total(self) -> int:
-        return sum(size for _, size, _ in self._entries())
+    def _estimate_total(self) -> int:
+        """Bytes of all entries. Names are hashes, so of many entries some folders tell enough."""
+        folders = self._folders()
+        total = count = 0
+        for number, folder in enumerate(folders, start=1):
+            sizes = [size for _, size, _ in _files(folder)]
+            total, count = total + sum(sizes), count + len(sizes)
+            if count >= _SAMPLE:
+                return total * len(folders) // number
+        return total
 
     def _evict(self) -> None:
         """Remove the least recently used entries, and temps of processes that died."""
@@ -170,6 +180,18 @@ def why_not_private(directory: Path) -> str | None:
     if stat.S_IMODE(info.st_mode) & 0o077:
         return f"has mode {stat.S_IMODE(info.st_mode):04o}, others can reach it (needs 0700)"
     return None
+
+
+def _files(folder: str) -> list[tuple[float, int, Path]]:
+    """(time of last use, bytes, path) of the files of one folder."""
+    found = []
+    try:
+        for file in os.scandir(folder):
+            info = file.stat(follow_symlinks=False)
+            found.append((info.st_mtime, info.st_size, Path(file.path)))
+    except OSError:
+        pass  # Another process removes entries meanwhile.
+    return found
 
 
 _WARNED: set[str] = set()

@@ -222,6 +222,11 @@ def _cast(tensor: Tensor, dtype: DType) -> Tensor:
     return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
+def product_operands(*operands: Any) -> tuple:
+    """The operands of a product or convolution as autocast wants them, before they are checked."""
+    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, _cast)
+
+
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
     """bfloat16 or float16 with a Python number: it is not rounded first (PyTorch's rule)."""
     wide = [apply(ops.cast, (a, dtype.compute)) if isinstance(a, Tensor) else a for a in operands]

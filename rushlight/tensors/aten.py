@@ -47,9 +47,9 @@ def _softmax_backward_data(
 
 def _safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
     """softmax, and 0 where all of a line is -inf."""
-    result = softmax(self, dim, dtype)
     lost = (self == float("-inf")).all(dim, keepdim=True)
-    return apply(ops.where, (lost, 0.0, result))
+    known = apply(ops.where, (lost, 0.0, self))  # softmax of -inf alone has a gradient of NaN
+    return apply(ops.where, (lost, 0.0, softmax(known, dim, dtype)))
 
 
 def max_pool2d_with_indices_backward(

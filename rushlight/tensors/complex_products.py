@@ -24,6 +24,8 @@ def product(x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if not x.dim():
         return apply(ops.reshape, (x, ()))
     size = x._shape[at]
+    if size == 1:  # a value of its own, not a view
+        x = apply(ops.reshape, (x, x._shape))
     count = 1 << max(size - 1, 0).bit_length()
     x = _padded(x, at, 0, count - size)
     while count > 1:

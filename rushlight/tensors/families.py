@@ -48,8 +48,8 @@ FAMILIES = (
     functions_reduce, functions_shape, functions_linalg, functions_solve, functions_factor,
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
-    functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks, odd_methods, untyped,
-    functions_sampling, functions_layers, random,
+    functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks,
+    odd_methods, untyped, functions_sampling, functions_layers, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

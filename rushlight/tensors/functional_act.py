@@ -11,7 +11,7 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float32, float64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.functional_norm import (
     batch_norm,
     cosine_similarity,
@@ -241,6 +241,7 @@ def linear(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """input @ weight.T + bias."""
+    input, weight, bias = product_operands(input, weight, bias)
     if input._dtype is not weight._dtype:
         if bias is None:
             raise RuntimeError(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.functional_pad import pad
 from rushlight.tensors.functions_shape import pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
@@ -50,6 +50,7 @@ def _conv(spatial: int) -> Callable:
         batch, single = batched(input, spatial, name)
         stride, dilation = per_dim(stride, spatial), per_dim(dilation, spatial)
         _check_steps(stride, dilation, padding)
+        batch, weight, bias = product_operands(batch, weight, bias)
         _check_conv(batch, weight, bias, groups)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)

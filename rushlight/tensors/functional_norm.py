@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
@@ -25,13 +26,21 @@ def _normalized(name: str, input: Tensor, shape: Sequence[int], weight: Tensor |
     return len(shape)
 
 
+def _norm(op: Any, args: tuple, label: str = "") -> Tensor:
+    """A bfloat16 or float16 input beside float32 parameters: computed wide, the input's dtype."""
+    input, result = args[0], apply(op, args, label=label)
+    if result._dtype is input._dtype or input._dtype.itemsize >= 4:
+        return result
+    return apply(ops.cast, (result, input._dtype), label=label)
+
+
 def layer_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None,
     bias: Tensor | None = None, eps: float = 1e-5,
 ) -> Tensor:  # fmt: skip
     count = _normalized("layer_norm", input, normalized_shape, weight)
     label = "NativeLayerNormBackward0"
-    return apply(ops.layer_norm, (input, weight, bias, count, float(eps)), label=label)
+    return _norm(ops.layer_norm, (input, weight, bias, count, float(eps)), label)
 
 
 def rms_norm(
@@ -41,7 +50,7 @@ def rms_norm(
     count = _normalized("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16}.get(input._dtype.name, 1.1920928955078125e-07)
-    return apply(ops.rms_norm, (input, weight, count, float(eps)))
+    return _norm(ops.rms_norm, (input, weight, count, float(eps)))
 
 
 def group_norm(
@@ -58,7 +67,7 @@ def group_norm(
             f"shape {list(input._shape)} and num_groups={num_groups}"
         )
     label = "NativeGroupNormBackward0"
-    return apply(ops.group_norm, (input, num_groups, weight, bias, float(eps)), label=label)
+    return _norm(ops.group_norm, (input, num_groups, weight, bias, float(eps)), label)
 
 
 def batch_norm(
@@ -82,15 +91,13 @@ def batch_norm(
             empty)  # fmt: skip
     if not training:
         args = (input, running_mean, running_var, weight, bias, float(eps))
-        return apply(ops.batch_norm_inference, args, label="NativeBatchNormBackward0")
+        return _norm(ops.batch_norm_inference, args, "NativeBatchNormBackward0")
     count = input.numel() // max(input._shape[1], 1)
     if count == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {input.shape}"
         )
-    result = apply(
-        ops.batch_norm, (input, weight, bias, float(eps)), label="NativeBatchNormBackward0"
-    )
+    result = _norm(ops.batch_norm, (input, weight, bias, float(eps)), "NativeBatchNormBackward0")
     if running_mean is not None and count:
         _update_statistics(input.detach(), running_mean, running_var, momentum, count)
     return result

@@ -24,10 +24,10 @@ from rushlight.tensors.tensor import Tensor
 
 REDUCTIONS = ("none", "mean", "sum")
 # Those that exist for tensors as methods, and as functions of torch.
-IN_PLACE = """abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin asinh
-atan atanh ceil clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc exp
-exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num neg
-negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc
+IN_PLACE = """abs acos acosh addmv arccos arccosh arcsin arcsinh arctan arctanh as_strided asin
+asinh atan atanh ceil clamp clamp_max clamp_min clip conj_physical cos cosh deg2rad detach erf erfc
+exp exp2 expm1 fill fix floor frac gcd i0 index_put lcm ldexp log log10 log1p log2 logit nan_to_num
+neg negative rad2deg reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc
 xlogy""".split()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.ir.arguments import wrap_dim
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.functions_complex import conj
@@ -21,15 +21,12 @@ from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
 
 
-def _same_dtype(a: Tensor, b: Tensor) -> None:
-    if a._dtype is not b._dtype:
-        have = f"{cpp_name(a._dtype)} != {cpp_name(b._dtype)}"
-        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
-
-
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    if input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]:
-        _same_dtype(input, other)  # PyTorch looks at the shapes first
+    input, other = product_operands(input, other)
+    fits = input._shape and other._shape and input._shape[-1] == other._shape[-2:][0]
+    if fits and input._dtype is not other._dtype:  # PyTorch looks at the shapes first
+        have = f"{cpp_name(input._dtype)} != {cpp_name(other._dtype)}"
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
     return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
 
 
@@ -117,6 +114,7 @@ def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) 
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    (input,) = product_operands(input)
     return _combined(input, mm(mat1, mat2), beta, alpha, "AddmmBackward0")
 
 
@@ -131,12 +129,14 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
+    (input,) = product_operands(input)
     return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
 
 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
+    (input,) = product_operands(input)
     return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
 
 

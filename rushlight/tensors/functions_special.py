@@ -6,6 +6,7 @@ them. Orthogonal polynomials run their recurrence up to the largest order, which
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import float64, int32
+from rushlight.base.dtypes import DType, float64, int32
 from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
@@ -45,6 +46,22 @@ def _both(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     )
 
 
+def _to(x: Tensor, dtype: DType) -> Tensor:
+    return x if x._dtype is dtype else apply(ops.cast, (x, dtype))
+
+
+def _in_wide(function: Callable[[Tensor], Tensor]) -> Callable:
+    """The public form of a function of one operand: narrow dtypes are computed in float32."""
+
+    @functools.wraps(function, assigned=("__module__", "__name__", "__qualname__", "__doc__"))
+    def public(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+        x = _floating(input)
+        return finish(_to(function(_to(x, x._dtype.compute)), x._dtype), out)
+
+    del public.__wrapped__  # the signature is that of the public form
+    return public
+
+
 # One operand -------------------------------------------------------------------------------
 
 
@@ -64,53 +81,54 @@ scaled_modified_bessel_k0 scaled_modified_bessel_k1""".split()
 PLAIN = {name: _plain(name) for name in _RECORDS}
 
 
-def modified_bessel_k0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def modified_bessel_k0(x: Tensor) -> Tensor:
     """The modified Bessel function K0."""
-    x = _floating(input)
-    return finish(PLAIN["scaled_modified_bessel_k0"](x) * apply(ops.exp, (-x,)), out)
+    return PLAIN["scaled_modified_bessel_k0"](x) * apply(ops.exp, (-x,))
 
 
-def modified_bessel_k1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def modified_bessel_k1(x: Tensor) -> Tensor:
     """The modified Bessel function K1."""
-    x = _floating(input)
-    return finish(PLAIN["scaled_modified_bessel_k1"](x) * apply(ops.exp, (-x,)), out)
+    return PLAIN["scaled_modified_bessel_k1"](x) * apply(ops.exp, (-x,))
 
 
-def spherical_bessel_j0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def spherical_bessel_j0(x: Tensor) -> Tensor:
     """sin(x) / x."""
-    x = _floating(input)
     safe = _where(x == 0, 1.0, x)
     value = apply(ops.sin, (safe,)) / safe
     value = _where(x == 0, 1.0, _where(apply(ops.isinf, (x,)), 0.0, value))
-    return finish(value, out)
+    return value
 
 
-def entr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def entr(x: Tensor) -> Tensor:
     """-x log(x); 0 at 0, -inf below."""
-    x = _floating(input)
     inside = -x * apply(ops.log, (_where(x > 0, x, 1.0),))
     value = _where(x > 0, inside, _where(x == 0, 0.0, -math.inf))
-    return finish(_where(apply(ops.isnan, (x,)), x, value), out)
+    return _where(apply(ops.isnan, (x,)), x, value)
 
 
-def ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def ndtr(x: Tensor) -> Tensor:
     """The area under the standard normal curve up to x."""
-    return finish(apply(ops.erfc, (_floating(input) * -math.sqrt(0.5),)) * 0.5, out)
+    return apply(ops.erfc, (x * -math.sqrt(0.5),)) * 0.5
 
 
-def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def log_ndtr(x: Tensor) -> Tensor:
     """log(ndtr(x)), exact far to the left."""
-    x = _floating(input)
     left = _where(x < 1, x, 1.0)
     low = apply(ops.log, (apply(ops.erfcx, (left * -math.sqrt(0.5),)) * 0.5,)) - left * left * 0.5
     right = _where(x < 1, 1.0, x)
     high = apply(ops.log1p, (apply(ops.erfc, (right * math.sqrt(0.5),)) * -0.5,))
-    return finish(_where(x < 1, low, high), out)
+    return _where(x < 1, low, high)
 
 
-def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+@_in_wide
+def ndtri(p: Tensor) -> Tensor:
     """The x with ndtr(x) = p: Newton's steps on log(ndtr), from the tail's expansion."""
-    p = _floating(input)
     inside = (p > 0) & (p < 1)
     held = _where(inside, p, 0.5)
     upper = held > 0.5
@@ -123,7 +141,7 @@ def ndtri(input: Tensor, *, out: Tensor | None = None) -> Tensor:
         x = x - (log_ndtr(x) - goal) * ratio
     x = _where(upper, -x, x)
     edge = _where(p == 0, -math.inf, _where(p == 1, math.inf, math.nan))
-    return finish(_where(inside, x, edge), out)
+    return _where(inside, x, edge)
 
 
 def expit(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -142,6 +160,8 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     """Hurwitz's zeta function: terms up to q + N >= 10, then Euler's and Maclaurin's formula."""
     x, q = _both(input, other)
+    dtype = x._dtype
+    x, q = _to(x, dtype.compute), _to(q, dtype.compute)
     least = float(np.nanmin(look(q.detach()))) if q.numel() else 0.0
     count = int(min(max(10 - math.floor(least), 10), 400)) if math.isfinite(least) else 10
     total = None
@@ -159,7 +179,8 @@ def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     pole = (q <= 0) & (q == apply(ops.floor, (q,)))
     lost = (q <= 0) & (x != apply(ops.floor, (x,)))
     total = _where(pole, math.inf, _where(lost, math.nan, total))
-    return finish(_where(x == 1, math.inf, _where(x < 1, math.nan, total)), out)
+    total = _where(x == 1, math.inf, _where(x < 1, math.nan, total))
+    return finish(_to(total, dtype), out)
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -171,7 +192,8 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
         return finish(apply(ops.digamma, (x,)), out)
     if n == 1:
         return finish(apply(ops.trigamma, (x,)), out)
-    return finish(zeta(n + 1.0, x) * ((-1.0) ** (n + 1) * math.factorial(n)), out)
+    terms = zeta(n + 1.0, _to(x, x._dtype.compute))
+    return finish(_to(terms * ((-1.0) ** (n + 1) * math.factorial(n)), x._dtype), out)
 
 
 def tensor_polygamma(self: Tensor, n: int) -> Tensor:

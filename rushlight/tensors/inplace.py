@@ -188,9 +188,10 @@ def _own_saved(result: Tensor, counter: Any) -> None:
         fn.saved_out.counter, fn.saved_out.version = counter, counter.version + 1
 
 
-def accumulate(variable: Tensor, grad: Tensor) -> None:
+def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     """variable.grad += grad. In place, so that holders of `.grad` see it; a new sum (with its
-    history) under create_graph. Nothing for a leaf that was frozen after its use."""
+    history) under create_graph. `is_new`: nobody else has this tensor. Nothing for a leaf that was
+    frozen after its use."""
     meta = variable._grad
     if not meta.requires:  # type: ignore[union-attr]
         return
@@ -200,7 +201,8 @@ def accumulate(variable: Tensor, grad: Tensor) -> None:
     before = meta.grad  # type: ignore[union-attr]
     if before is None:
         # A tensor of its own on the same node: the value is shared until one side is written.
-        meta.grad = grad if STATE.grad else new_tensor(grad._value())  # type: ignore[union-attr]
+        kept = grad if STATE.grad or is_new else new_tensor(grad._value())
+        meta.grad = kept  # type: ignore[union-attr]
     elif STATE.grad:
         meta.grad = meta.grad + grad  # type: ignore[union-attr]
     else:

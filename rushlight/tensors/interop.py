@@ -26,6 +26,12 @@ def look(tensor: Tensor) -> np.ndarray:
     return strided(storage.array(), tensor._shape, view.strides, view.offset)
 
 
+def own_memory(tensor: Tensor) -> Tensor:
+    """For what reads a tensor many times: a copy where others may write to its memory, since that
+    is read anew at each use; else the tensor itself."""
+    return tensor if tensor._storage.foreign is None else tensor.clone()
+
+
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
     """An array over the tensor's memory: each side sees what the other writes."""
     if not force:

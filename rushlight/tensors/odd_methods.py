@@ -5,6 +5,7 @@ There is one device, one layout and no quantized number, so most answers are pla
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -13,7 +14,7 @@ import numpy as np
 from rushlight.tensors.creation import empty
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.size import Size
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import LEGACY, Tensor
 
 
 def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
@@ -25,6 +26,12 @@ def new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
     if len(args) == 1 and isinstance(args[0], Size):
         return empty(args[0], dtype=self._dtype, device=device)
     return tensor_of(args[0], self._dtype)
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """`x.resize(2, 3)`: deprecated by PyTorch for `reshape`, which it is."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    return self.contiguous().view(*sizes)  # type: ignore[attr-defined]
 
 
 def record_stream(self: Tensor, s: Any) -> None:
@@ -56,12 +63,44 @@ def to_device(name: str) -> Callable[..., Tensor]:
     return method
 
 
+def to_layout(name: str) -> Callable[..., Tensor]:
+    """A method that makes a sparse tensor; sparse/convert.py has it."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return LEGACY.sparse(name)(self, *args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def not_sparse(name: str, layout: str) -> Callable[..., NoReturn]:
+    """A method of sparse tensors, on one that is not."""
+
+    def method(self: Tensor) -> NoReturn:
+        raise RuntimeError(f"{name} expected {layout} tensor layout but got Strided")
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+OF_LAYOUTS = {
+    "sparse coordinate": ("coalesce", "is_coalesced", "indices", "_indices", "_values", "_nnz"),
+    "sparse row compressed": ("crow_indices", "col_indices"),
+    "sparse column compressed": ("ccol_indices", "row_indices"),
+}  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 METHODS: dict[str, Any] = {
-    "new": new, "record_stream": record_stream,
+    "new": new, "resize": resize, "record_stream": record_stream,
     "dequantize": dequantize, "to_dense": to_dense,
     **{name: to_device(name) for name in ("xpu", "hpu", "mtia")},
     **{name: _not_quantized for name in ("q_scale", "q_zero_point", "int_repr", "qscheme")},
+    **{name: to_layout(name) for name in ("to_sparse", "to_sparse_csr", "to_sparse_csc",
+                                          "sparse_mask")},
+    "to_sparse_coo": to_layout("to_sparse"),
+    **{name: not_sparse(name, layout) for layout, names in OF_LAYOUTS.items() for name in names},
+    "values": not_sparse("values", "sparse coordinate or compressed"),
+    "sparse_dim": lambda self: 0, "dense_dim": lambda self: len(self._shape),
+    "is_sparse_csr": property(lambda self: False),
     "is_cpu": property(lambda self: self.device.type == "cpu"),
     "is_hpu": property(lambda self: False), "is_mtia": property(lambda self: False),
     "is_vulkan": property(lambda self: False), "is_ipu": property(lambda self: False),

@@ -80,8 +80,8 @@ def repeat_update(optimizer: Any, params: list[Any], group: dict[str, Any]) -> N
 def _is_special(optimizer: Any) -> bool:
     return (
         open_session() is not None or STATE.grad or STATE.inference or STATE.anomaly
-        or RISK.waits or ORIGIN.on or AUTOCAST.dtype is not None or optimizer.reads_values
-        or DEVICES.used
+        or RISK.waits or ORIGIN.on or AUTOCAST.dtype is not None or DEVICES.used
+        or optimizer.reads_values
     )  # fmt: skip
 
 

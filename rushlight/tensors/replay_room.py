@@ -9,7 +9,7 @@ already.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -18,9 +18,9 @@ import numpy as np
 from rushlight.engine.programs import Layout, Program
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.shared_block import SharedBlock
 from rushlight.tensors.tensor import Tensor
 
-SMALL_BYTES = 1 << 14  # results that live and die together share a block up to this size
 KEPT_ARENA_BYTES = 1 << 20
 SLAB_BYTES, SLOT_BYTES = 1 << 12, ALIGN
 
@@ -55,7 +55,11 @@ class Room:
         def fresh(results: Sequence[int]) -> list[tuple[int, int]]:
             return [(r, bytes_of[r]) for r in results if inputs + r not in reuse]
 
-        self.own, self.grads, self.others = Block(fresh(own)), Block(fresh(grads)), fresh(others)
+        self.own, self.grads, self.others = (
+            SharedBlock(fresh(own)),
+            SharedBlock(fresh(grads)),
+            fresh(others),
+        )
         self.own_at = [result for result, _ in fresh(own)]
         self.grads_at = [inputs + result for result in grads]
         self.addresses: list[int] = []
@@ -101,30 +105,6 @@ class Room:
         arena = allocate(self.layout.arena_bytes)
         self._set_arena(arena)
         return arena
-
-
-class Block:
-    """Memory of several results: small ones share a block."""
-
-    def __init__(self, results: Iterable[tuple[int, int]]) -> None:
-        self.small: list[tuple[int, int, int]] = []
-        self.large: list[tuple[int, int]] = []
-        self.total = 0
-        for result, nbytes in results:
-            if nbytes > SMALL_BYTES:
-                self.large.append((result, nbytes))
-            else:
-                self.small.append((result, nbytes, self.total))
-                self.total += -(-nbytes // ALIGN) * ALIGN
-
-    def take(self, results: list[Any]) -> None:
-        if self.small:
-            block = allocate(self.total)
-            start = block.address
-            for result, nbytes, offset in self.small:
-                results[result] = Buffer(start + offset, nbytes, block, False)
-        for result, nbytes in self.large:
-            results[result] = allocate(nbytes)
 
 
 class Slab:

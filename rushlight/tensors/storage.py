@@ -10,13 +10,15 @@ moves about; above SNAPSHOT_BYTES the op reads the memory itself and is evaluate
 from __future__ import annotations
 
 import threading
+from ctypes import memmove
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import WAITING, Ref
+from rushlight.engine.live import WAITING, Ref, set_apart
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -49,7 +51,7 @@ class Storage(Ref):
     __slots__ = ("version", "foreign", "inference", "tag")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
-        super().__init__(node)
+        Ref.__init__(self, node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
@@ -85,17 +87,33 @@ class Storage(Ref):
         """The memory, from now on visible outside."""
         if self.foreign is None:
             shape, dtype = self.node.shape, self.node.dtype
-            # A copy: other nodes may refer to the computed buffer, whose value never changes.
-            array = value_of(self.node).copy()
+            array = value_of(self.node)
             flush()  # nothing pending may read the cell's memory later
+            if not self._is_alone():
+                array = array.copy()
             self.adopt(array, dtype, shape)
         return self.foreign  # type: ignore[return-value]
+
+    def _is_alone(self) -> bool:
+        """Nobody else holds the node or its memory, whose value must never change for them. Called
+        while one array looks at the memory."""
+        if self.node.leaf != "buffer" or self.node.buffer.foreign:
+            return False
+        return getrefcount(self.node) == 2 and getrefcount(self.node.buffer) == 3
 
     def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
         """Live in this memory (the caller's, row-major)."""
         buffer = from_address(array.ctypes.data, array.nbytes, array)
         self.node = buffer_node(buffer, shape, dtype)
         self.foreign = array.reshape(shape)
+        set_apart(self)
+
+    def snapshot(self) -> Node:
+        """A node for what foreign memory holds now."""
+        node = self.node
+        buffer = allocate(node.buffer.nbytes)
+        memmove(buffer.address, node.buffer.address, buffer.nbytes)
+        return buffer_node(buffer, node.shape, node.dtype)
 
     def foreign_view(self, shape: tuple, strides: tuple, offset: int) -> Node:
         """A node for what a view of foreign memory holds now."""

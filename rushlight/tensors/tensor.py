@@ -22,7 +22,7 @@ from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
 from rushlight.tensors.size import Size, is_row_major, row_major
-from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage, data_node
+from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
 
 
@@ -125,7 +125,7 @@ class Tensor(GradSide):
             whole = self._storage.foreign_view(shape, row_major(shape), 0)
             return read_through(whole, view.steps)
         if view is None:
-            return data_node(self._storage.foreign, self._dtype)  # type: ignore[arg-type]
+            return self._storage.snapshot()
         return self._storage.foreign_view(self._shape, self.stride(), view.offset)
 
     def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:
@@ -261,9 +261,19 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
+    sparse: Callable[[str], Any]  # a function of sparse/convert.py
 
 
 LEGACY = _Late()
+
+
+class _Watch:
+    """seen: the tensors whose history is used are put there, while somebody asks (func/)."""
+
+    seen: list[Any] | None = None
+
+
+WATCH = _Watch()
 
 
 def _share(made: Tensor, data: Tensor) -> None:
@@ -289,6 +299,8 @@ def edge_of(tensor: Tensor) -> Any:
     meta = tensor._grad
     if meta is None or not meta.requires:
         return None
+    if WATCH.seen is not None:
+        WATCH.seen.append(tensor)
     if meta.fn is not None:
         return (meta.fn, meta.number)
     accumulator = meta.accumulator() if meta.accumulator is not None else None

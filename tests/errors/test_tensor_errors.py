@@ -6,6 +6,7 @@ import builtins
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -38,3 +39,39 @@ def test_unknown_device_and_missing_features_are_named():
     with pytest.raises(NotImplementedError, match="is_grads_batched"):
         x = torch.ones(1, requires_grad=True)
         torch.autograd.grad(x.sum(), x, is_grads_batched=True)
+
+
+def test_memory_that_others_see_keeps_its_size():
+    shared = torch.from_numpy(np.zeros(2, np.float32))
+    for grow in (
+        lambda: shared.resize_(3),
+        lambda: torch.add(torch.ones(3), 1, out=shared),
+        lambda: torch.cat([torch.ones(2), torch.ones(2)], out=shared),
+    ):
+        with pytest.raises(RuntimeError, match="resize storage that is not resizable"):
+            grow()
+    assert torch.add(torch.ones(1), 1, out=shared).tolist() == [2]
+    assert torch.add(torch.ones(3), 1, out=torch.zeros(2)).tolist() == [2, 2, 2]
+
+
+def test_dtype_of_out_where_it_must_be_that_of_the_result():
+    parts = torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    for function in (torch.complex, torch.polar):
+        with pytest.raises(RuntimeError, match="Expected out tensor to have dtype complex128"):
+            function(*parts, out=torch.empty(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("value", [1j, torch.tensor(2 + 1j)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_imaginary_parts_are_not_dropped(dtype, value):
+    x, mask = torch.ones(2, dtype=dtype), torch.tensor([True, False])
+    for fill in (x.masked_fill, x.masked_fill_):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type"):
+            fill(mask, value)
+    assert x.masked_fill(mask, 3 + 0j).tolist() == [3, 1]
+
+
+@pytest.mark.parametrize("function", [torch.amax, torch.sum, torch.mean, torch.logsumexp])
+def test_reductions_of_some_of_too_many_dimensions(function):
+    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
+        function(torch.ones(1).reshape((1,) * 65), -1)

@@ -99,8 +99,50 @@ def test_svg_is_well_formed(plain_example):
     assert ElementTree.fromstring(text).tag.endswith("svg")
 
 
+def resumed(example, argv: list[str]):
+    saved = vars(example.parse(["--steps", "50", "--lr", "0.5", "--out", "there"]))
+    return example.resumed_args(example.parse(argv), example.given_options(argv), saved)
+
+
 def test_resumed_args_keep_what_decides_the_bits(plain_example):
-    args = plain_example.parse(["--resume", "--steps", "7", "--out", "here", "--quiet"])
-    saved = vars(plain_example.parse(["--steps", "50", "--lr", "0.5", "--out", "there"]))
-    mixed = plain_example.resumed_args(args, saved)
+    mixed = resumed(plain_example, ["--resume", "--out", "here", "--quiet", "--lr", "0.5"])
     assert (mixed.steps, mixed.lr, mixed.out, mixed.quiet) == (50, 0.5, "here", True)
+
+
+@pytest.mark.parametrize("option", ["--steps 7", "--steps 400", "--layers 2"])
+def test_resumed_run_does_not_drop_an_option_in_silence(plain_example, option):
+    """400 steps are the default: what counts is that somebody asked for them."""
+    with pytest.raises(SystemExit, match=f"{option}: the checkpoint in here was made with"):
+        resumed(plain_example, ["--resume", "--out", "here", *option.split()])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--batch 0", "--batch 0: at least 1"),
+        ("--steps -3", "--steps -3: at least 1"),
+        ("--width 100 --heads 3", "not a multiple"),
+        ("--temperature 0", "above 0"),
+        ("--compile --attention document", "leave out --compile"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(plain_example, capsys, options, message):
+    with pytest.raises(SystemExit):
+        plain_example.parse(options.split())
+    assert message in capsys.readouterr().err
+
+
+def test_text_that_cannot_be_read_is_named(plain_example, tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for name in ("absent", "bytes"):
+        with pytest.raises(SystemExit, match=f"--text .*{name}"):
+            plain_example.load_text(str(tmp_path / name))
+
+
+def test_text_that_is_too_short_is_refused_before_anything_is_written(plain_example, tmp_path):
+    text = tmp_path / "short.txt"
+    text.write_text("too short")
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit, match="too short for one batch"):
+        plain_example.main(["--text", str(text), "--out", str(out)])
+    assert not out.exists()

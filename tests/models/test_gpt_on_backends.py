@@ -6,7 +6,6 @@ a ten-thousandth. The model is cut down to what an emulation does in a minute.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from rushlight.base.config import config
 from rushlight.compiler.target import Missing
 
 STEPS = 20
-EMULATED_STEPS = 3
+# What an emulation does in a minute or two.
+SMALL = {"batch": 1, "block": 16, "layers": 1, "width": 16}
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "gpt.py"
 
 
@@ -31,7 +31,8 @@ def load_example():
 
 def curve(backend: str, steps: int, **sizes: int) -> list[float]:
     example = load_example()
-    args = argparse.Namespace(
+    args = example.parse([])
+    vars(args).update(
         steps=STEPS, batch=4, block=32, layers=2, heads=2, width=32, dropout=0.0, lr=3e-3, seed=1,
         warmup=4, weight_decay=0.1, clip=1.0, compile=False,
     )  # fmt: skip
@@ -42,17 +43,15 @@ def curve(backend: str, steps: int, **sizes: int) -> list[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["c", "opencl", "metal", "wgsl"])
+@pytest.mark.parametrize("name", ["c", "opencl", "metal", "wgsl", "triton"])
 def test_loss_curve_is_that_of_llvm(name: str) -> None:
     backend = find_backend(name)
-    with config.override(metal_emulation=True):
+    with config.override(metal_emulation=True, triton_interpret=True):
         caps = backend.find()
         if isinstance(caps, Missing):
             pytest.skip(f"{name}: {caps.reason}")
-        emulated = caps.features.startswith("emulated")
-        steps = EMULATED_STEPS if emulated else STEPS
-        sizes = {"batch": 1, "block": 16, "layers": 1} if emulated else {}
-        wanted, found = curve("llvm", steps, **sizes), curve(name, steps, **sizes)
+        sizes = SMALL if caps.features.startswith(("emulated", "interpreted")) else {}
+        wanted, found = curve("llvm", STEPS, **sizes), curve(name, STEPS, **sizes)
     if caps.exact:
         assert [x.hex() for x in found] == [x.hex() for x in wanted]
     np.testing.assert_allclose(found, wanted, rtol=1e-4)

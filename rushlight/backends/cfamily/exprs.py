@@ -36,6 +36,7 @@ class ExprPrinter:
         self.language, self.names = language, names
         self.used: dict[str, Helper] = {}
         self.checks = False
+        self.lines: list[str] = []  # those before the expression that is being printed
 
     def emit(self, roots: Sequence[E | int | Expr]) -> tuple[list[str], list[str]]:
         """(lines, texts of the roots); a root may be an index expression."""
@@ -51,6 +52,7 @@ class ExprPrinter:
         for root in values:
             uses[root] = uses.get(root, 0) + 1
         lines: list[str] = []
+        self.lines = lines
         texts: dict[E, str] = {}
         wanted = {id(root) for root in values}
         for node in order:
@@ -215,7 +217,7 @@ class ExprPrinter:
             return self.language.operation("ne", goal, [text, zero], source)
         if soft:
             return self._soft_step(text, source, goal)
-        return self.language.cast(text, goal)
+        return self.language.convert(text, source, goal)
 
     def _soft_step(self, text: str, source: DType, goal: DType) -> str:
         """From or to a double that is carried as its bits."""

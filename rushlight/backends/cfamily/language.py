@@ -104,6 +104,10 @@ class Language:
     def cast(self, text: str, dtype: DType) -> str:
         return f"({self.value_type(dtype)}){text}"
 
+    def convert(self, text: str, source: DType, goal: DType) -> str:
+        """A cast, where it matters from what."""
+        return self.cast(text, goal)
+
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 

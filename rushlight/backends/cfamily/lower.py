@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rushlight.backends.cfamily import code as c
@@ -35,25 +35,33 @@ RESERVED = frozenset(
 )
 Lowered = tuple[Sequence[c.Kernel], Sequence[c.Array]]
 
+Lowerings = Mapping[type, Callable[..., Lowered]]
+_NONE: Lowerings = {}
+
 # Grids with an algorithm of their own.
 _GRIDS: dict[type, Callable[..., Lowered]] = {
     ir.DotGrid: lower_dot, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
 }  # fmt: skip
 
 
-def lower_programs(programs: Sequence[ir.Program], machine: Machine) -> list[c.ThreadProgram]:
-    return [lower_program(program, machine, number) for number, program in enumerate(programs)]
+def lower_programs(
+    programs: Sequence[ir.Program], machine: Machine, own: Lowerings = _NONE
+) -> list[c.ThreadProgram]:
+    return [lower_program(program, machine, n, own) for n, program in enumerate(programs)]
 
 
-def lower_program(program: ir.Program, machine: Machine, number: int = 0) -> c.ThreadProgram:
-    """`number` makes the names of kernels unique among programs of one source text."""
+def lower_program(
+    program: ir.Program, machine: Machine, number: int = 0, own: Lowerings = _NONE
+) -> c.ThreadProgram:
+    """`number` makes the names of kernels unique among programs of one source text; `own`: the
+    backend's own lowerings of kinds of grids."""
     _check_names(program)
     stem = re.sub(r"\W", "_", program.name)
     kernels: list[c.Kernel] = []
     scratch: list[c.Array] = []
     for position, grid in enumerate(program.grids):
         name = f"{stem}_{number}_g{position}"
-        lower = _GRIDS.get(type(grid), lower_grid)
+        lower = own.get(type(grid)) or _GRIDS.get(type(grid), lower_grid)
         more, arrays = lower(grid, machine, name)
         kernels += more
         scratch += arrays

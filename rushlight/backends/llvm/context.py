@@ -8,7 +8,7 @@ the emitted IR has no loop-invariant arithmetic and needs no pass for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -298,7 +298,7 @@ class IndexEmitter:
         # The constant itself is in the key: ids of dropped constants may be used again.
         key = (name, a, b.constant if isinstance(b, ir.Constant) else b)
         if key not in cache:
-            cache[key] = getattr(self, f"_{name}")(self.ctx.builder_at(depth, self.builder), a, b)
+            cache[key] = _EMIT[name](self.ctx.builder_at(depth, self.builder), a, b)
         return cache[key]
 
     def _term(self, monomial: tuple, coef: int) -> ir.Value:
@@ -322,42 +322,6 @@ class IndexEmitter:
             return self.op(f"u{atom.op}", a, b)
         return self.op(atom.op, a, b)
 
-    @staticmethod
-    def _add(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.add(x, y, flags=("nsw",))
-
-    @staticmethod
-    def _mul(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.mul(x, y, flags=("nsw",))
-
-    @staticmethod
-    def _ufloordiv(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.udiv(x, _nonzero(b, y))
-
-    @staticmethod
-    def _umod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.urem(x, _nonzero(b, y))
-
-    @staticmethod
-    def _mod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        y = _nonzero(b, y)
-        remainder = b.srem(x, y)
-        return b.select(b.icmp_signed("<", remainder, i64(0)), b.add(remainder, y), remainder)
-
-    @staticmethod
-    def _floordiv(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        y = _nonzero(b, y)
-        below = b.icmp_signed("<", b.srem(x, y), i64(0))
-        return b.sub(b.sdiv(x, y), b.zext(below, I64))
-
-    @staticmethod
-    def _min(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.select(b.icmp_signed("<", x, y), x, y)
-
-    @staticmethod
-    def _max(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
-        return b.select(b.icmp_signed(">", x, y), x, y)
-
 
 def _nonzero(b: ir.IRBuilder, divisor: ir.Value) -> ir.Value:
     """The divisor, 1 for 0: a hoisted division may run where no element asks for it."""
@@ -366,6 +330,52 @@ def _nonzero(b: ir.IRBuilder, divisor: ir.Value) -> ir.Value:
     return b.select(b.icmp_signed("==", divisor, i64(0)), i64(1), divisor)
 
 
+def _add(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.add(x, y, flags=("nsw",))
+
+
+def _mul(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.mul(x, y, flags=("nsw",))
+
+
+def _ufloordiv(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.udiv(x, _nonzero(b, y))
+
+
+def _umod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.urem(x, _nonzero(b, y))
+
+
+def _mod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    y = _nonzero(b, y)
+    remainder = b.srem(x, y)
+    return b.select(b.icmp_signed("<", remainder, i64(0)), b.add(remainder, y), remainder)
+
+
+def _floordiv(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    y = _nonzero(b, y)
+    below = b.icmp_signed("<", b.srem(x, y), i64(0))
+    return b.sub(b.sdiv(x, y), b.zext(below, I64))
+
+
+def _min(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.select(b.icmp_signed("<", x, y), x, y)
+
+
+def _max(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.select(b.icmp_signed(">", x, y), x, y)
+
+
+_EMIT: dict[str, Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]] = {
+    "add": _add,
+    "mul": _mul,
+    "floordiv": _floordiv,
+    "ufloordiv": _ufloordiv,
+    "mod": _mod,
+    "umod": _umod,
+    "min": _min,
+    "max": _max,
+}
 _FOLD = {
     "add": lambda a, b: a + b,
     "mul": lambda a, b: a * b,

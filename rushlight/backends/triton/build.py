@@ -5,33 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.backends.cfamily.code import ThreadProgram
-from rushlight.backends.cfamily.context import Machine
-from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.cfamily.run import GroupExecutable, GroupPlan
 from rushlight.backends.triton.interpret_impl import interpreted, load_interpreted
-from rushlight.backends.triton.lanes import print_module
+from rushlight.backends.triton.module_text import lowered, print_module
 from rushlight.compiler.target import Caps, Plan
 from rushlight.compiler.tile.ir import Program
 
 
 def build(programs: Sequence[Program], caps: Caps) -> list[GroupExecutable]:
-    lowered = lower_programs(programs, Machine.of(caps))
-    return attach(lowered, print_module(lowered))
+    found = lowered(programs, caps)
+    return attach(found, print_module(found))
 
 
 def lower_text(program: Program, caps: Caps) -> str:
     """The Triton module of a program."""
-    return print_module(lower_programs([program], Machine.of(caps)))
+    return print_module(lowered([program], caps))
 
 
-def attach(lowered: Sequence[ThreadProgram], text: str) -> list[GroupExecutable]:
+def attach(programs: Sequence[ThreadProgram], text: str) -> list[GroupExecutable]:
     kernels = [
         (kernel.name, [m.dtype for m in (*one.program.buffers, *one.scratch)])
-        for one in lowered
+        for one in programs
         for kernel in one.kernels
     ]
     functions, found = interpreted(text, kernels), []
-    for one in lowered:
+    for one in programs:
         mine, functions = functions[: len(one.kernels)], functions[len(one.kernels) :]
         found.append(GroupExecutable(one.program, one, tuple(mine), text, text.encode()))
     return found

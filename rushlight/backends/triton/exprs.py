@@ -7,7 +7,7 @@ only where the mask is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rushlight.backends.cfamily.exprs import ExprPrinter, bare
 from rushlight.backends.cfamily.helpers import Helper
@@ -15,30 +15,40 @@ from rushlight.backends.triton.language import Triton, is_literal
 from rushlight.base.dtypes import int64
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr
+from rushlight.ir.symint import Expr, Var
 from rushlight.ir.symint_walk import variables
 
 
 class LaneExprs(ExprPrinter):
-    """`line` prints a statement before the expression that is being printed."""
-
     language: Triton
 
-    def __init__(
-        self, language: Triton, names: Callable[[], str], line: Callable[[str], None] | None = None
-    ) -> None:
+    def __init__(self, language: Triton, names: Callable[[], str]) -> None:
         super().__init__(language, names)
-        self.line = line
         self.varying: set[str] = set()
         self.mask = ""
         self._known: dict[E, bool] = {}
+        self._first: dict[str, bool] = {}
+        self._called: dict[str, str] = {}
 
     # what depends on the thread -----------------------------------------------------------------
 
-    def know(self, name: str, varies: bool) -> None:
-        """Does a variable depend on the thread?"""
+    def know(self, name: str, varies: bool) -> str:
+        """A variable is defined, and depends on the thread or does not. What it is called in text:
+        a name that was a block stays one, as loops want it."""
         (self.varying.add if varies else self.varying.discard)(name)
         self._known.clear()
+        is_same = self._first.setdefault(name, varies) == varies
+        self._called[name] = name if is_same else f"{name}_{'each' if varies else 'all'}"
+        return self._called[name]
+
+    def called(self, name: str) -> str:
+        return self._called.get(name, name)
+
+    def _variable(self, var: Var, texts: dict[E, str]) -> str:
+        return super()._variable(var, texts) if var.kind == "value" else self.called(var.name)
+
+    def _leaf(self, node: E, args: list[str], texts: dict[E, str]) -> str:
+        return self.called(node.meta) if node.op == "param" else super()._leaf(node, args, texts)
 
     def under(self, mask: str) -> None:
         """What follows is done where the mask is true; "": by all threads."""
@@ -85,7 +95,7 @@ class LaneExprs(ExprPrinter):
         conditions = [bare(args[0])] if args else []
         if self.mask:
             conditions.insert(0, self.mask)
-        place = self.place(memory.name, where, is_block and not self.varies_at(at))
+        place = self.place(memory.name, where, at, is_block)
         masked = f", mask={' & '.join(f'({c})' for c in conditions)}" if conditions else ""
         if conditions:
             masked = masked if len(conditions) > 1 else f", mask={conditions[0]}"
@@ -97,22 +107,23 @@ class LaneExprs(ExprPrinter):
             return self.language.select(*args[:1], element, args[1]) if args else element
         return element
 
-    def place(self, name: str, at: str, must_spread: bool) -> str:
-        """The address of an element; one per thread where the address alone does not say so."""
-        return f"{name} + ({at} + thread_id * 0)" if must_spread else f"{name} + ({at})"
+    def place(self, name: str, text: str, at: int | Expr, is_block: bool) -> str:
+        """The address of an element; a block of them where the index alone does not say so."""
+        if is_block and not self.varies_at(at):
+            text = f"{text} + thread_id * 0"
+        return f"{name} + ({text})"
 
     def _check(self, node: E, value: str, texts: dict[E, str]) -> str:
         """The status is written where an index is out of range; then it is 0."""
         size, site = node.meta
         self.checks = True
-        assert self.line is not None
         limit, name = bare(self.index(size, texts)), self.names()
-        self.line(f"{name} = tl.cast({bare(value)}, tl.int64)")
+        self.lines.append(f"{name} = tl.cast({bare(value)}, tl.int64)")
         bad = f"({name} < 0) | ({name} >= {limit})"
         if self.mask and self.varies(node):
             bad = f"{self.mask} & ({bad})"
-        place = "status + thread_id * 0" if self.varies(node) else "status"
-        self.line(f"tl.store({place}, {self.language.typed(str(site), int64)}, mask={bad})")
+        place = self.place("status", "0", 0, self.varies(node))
+        self.lines.append(f"tl.store({place}, {self.language.typed(str(site), int64)}, mask={bad})")
         safe = f"tl.where(({name} < 0) | ({name} >= {limit}), 0, {name})"
         return safe if node.dtype is int64 else self.language.cast(safe, node.dtype)
 

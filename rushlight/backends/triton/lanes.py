@@ -12,7 +12,7 @@ with an element per thread; where threads part ways all statements run for all, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 
@@ -39,7 +39,7 @@ class LanePrinter(KernelPrinter):
     def __init__(self, owner: c.ThreadProgram, kernel: c.Kernel, language: Triton) -> None:
         super().__init__(owner, kernel, language)
         names = count()
-        self.exprs = LaneExprs(language, lambda: f"t_{next(names)}", self.line)
+        self.exprs = LaneExprs(language, lambda: f"t_{next(names)}")
         self.exprs.know(THREAD, True)
         self.triton = language
         self._passed_on = _written_and_read(kernel.body)
@@ -80,17 +80,17 @@ class LanePrinter(KernelPrinter):
 
     def bind(self, code: c.Bind) -> None:
         (value,) = self.texts(code.value)
-        self.line(f"{code.var.name} = {self.triton.typed(value, self.language.index)}")
-        self.exprs.know(code.var.name, self.exprs.varies(code.value))
+        name = self.exprs.know(code.var.name, self.exprs.varies(code.value))
+        self.line(f"{name} = {self.triton.typed(value, self.language.index)}")
 
     def let(self, code: c.Let) -> None:
         values = self.texts(*(value for _, value in code.pairs))
-        for (name, value), text in zip(code.pairs, values, strict=True):
-            varies = self.exprs.varies(value)
+        varying = [self.exprs.varies(value) for _, value in code.pairs]
+        for (name, value), text, varies in zip(code.pairs, values, varying, strict=True):
             if code.changes and not varies:
                 text = self._spread(text, value.dtype)
-            self.line(f"{name} = {self.triton.typed(text, value.dtype)}")
-            self.exprs.know(name, varies or code.changes)
+            called = self.exprs.know(name, varies or code.changes)
+            self.line(f"{called} = {self.triton.typed(text, value.dtype)}")
 
     def _spread(self, text: str, dtype: DType) -> str:
         """A scalar as a block."""
@@ -105,6 +105,7 @@ class LanePrinter(KernelPrinter):
                 self.line(f"{name} = {self.triton.typed(text, value.dtype)}")
             values = names
         for (name, value), text in zip(code.pairs, values, strict=True):
+            name = self.exprs.called(name)
             if self.exprs.mask:
                 text = f"tl.where({self.exprs.mask}, {bare(text)}, {name})"
             elif not self.exprs.varies(value):
@@ -137,8 +138,8 @@ class LanePrinter(KernelPrinter):
         parts = [exprs.mask] if exprs.mask else []
         parts += [] if mask is None else [f"({mask})"]
         by_mask = bool(exprs.mask) or (store.mask is not None and exprs.varies(store.mask))
-        spread = (by_mask or exprs.varies(store.value)) and not exprs.varies(store.at)
-        place = exprs.place(store.dest.name, at, spread)
+        is_block = by_mask or exprs.varies(store.value) or exprs.varies(store.at)
+        place = exprs.place(store.dest.name, at, store.at, is_block)
         if store.dest.dtype.kind == "bool":
             value = f"tl.cast({self.triton.typed(value, store.dest.dtype)}, tl.uint8)"
         masked = f", mask={' & '.join(parts)}" if parts else ""
@@ -166,9 +167,8 @@ class LanePrinter(KernelPrinter):
         threads, stop = self.kernel.threads, code.stop
         (last,) = self.texts(stop)
         most = at_most(stop)
-        inside = (
-            "" if isinstance(stop, int) and stop % threads == 0 else f"{code.var.name} < {last}"
-        )
+        is_full = isinstance(stop, int) and stop > 0 and stop % threads == 0
+        inside = "" if is_full else last
         if isinstance(most, int) and most <= threads:
             self._turn(code.var, THREAD, True, inside, code.body, False)
             return
@@ -191,14 +191,15 @@ class LanePrinter(KernelPrinter):
         here = f"{first} + {turn} * {step}"
         if not self.exprs.varies(code.start) and not self.exprs.varies(code.step):
             here += f" + {THREAD} * 0"
-        self._turn(code.var, here, True, f"{code.var.name} < {end}", code.body)
+        self._turn(code.var, here, True, end, code.body)
 
     def _turn(
-        self, var: Var, value: str, varies: bool, inside: str, block: c.Block, in_loop: bool = True
+        self, var: Var, value: str, varies: bool, stop: str, block: c.Block, in_loop: bool = True
     ) -> None:
-        self.line(f"{var.name} = {value}")
-        self.exprs.know(var.name, varies)
-        mask = self.named_mask(inside) if inside else self.exprs.mask
+        """One turn, for the threads whose variable lies below `stop`, if it is given."""
+        name = self.exprs.know(var.name, varies)
+        self.line(f"{name} = {value}")
+        mask = self.named_mask(f"{name} < {stop}") if stop else self.exprs.mask
         with self.masked(mask):
             self.block(block)
         if in_loop:
@@ -236,19 +237,7 @@ def _is_thread(value: int | Expr) -> bool:
     return isinstance(value, Expr) and value == c.THREAD + 0
 
 
-def print_module(programs: Sequence[c.ThreadProgram]) -> str:
-    """One module for all kernels of all programs."""
-    language, helpers, kernels = Triton(), {}, []
-    for program in programs:
-        for kernel in program.kernels:
-            printer = LanePrinter(program, kernel, language)
-            kernels.append("\n".join(printer.run()))
-            helpers.update(printer.exprs.used)
-    functions = ["\n".join(_function(helper, language)) for helper in helpers.values()]
-    return "\n\n\n".join([language.prologue, *functions, *kernels]) + "\n"
-
-
-def _function(helper: Helper, language: Triton) -> list[str]:
+def print_function(helper: Helper, language: Triton) -> list[str]:
     names = (f"t_{i}" for i in count())
     lines, (value,) = LaneExprs(language, lambda: next(names)).emit([helper.value])
     parameters = [(p.meta, p.dtype) for p in helper.parameters]

@@ -56,7 +56,7 @@ class Triton(Language):
     }  # fmt: skip
     stored = {"bool": "tl.uint8"}
     functions = {
-        **{f"{op}.{t}": f"tl.{op}" for op in ("fma", "floor", "ceil", "abs") for t in ("f32", "f64")},
+        **{f"{op}.{t}": f"tl.{op}" for op in "fma floor ceil abs".split() for t in ("f32", "f64")},
         "sqrt.f32": "tl.sqrt_rn", "sqrt.f64": "tl.sqrt", "div.f32": "tl.div_rn",
         "trunc.f32": "toward_zero", "trunc.f64": "toward_zero",
     }  # fmt: skip

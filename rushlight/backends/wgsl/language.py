@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.language import Language
-from rushlight.base.dtypes import DType, int32
+from rushlight.base.dtypes import DType, int32, int64, uint32, uint64
 
 PROLOGUE = """\
 // Not literals: a shader may not contain an infinity or a NaN.
@@ -17,11 +17,12 @@ var<private> nan_bits: u32 = 0x7fc00000u;
 // Compilers may take (x + big) - big for x; what they cannot see through stays a rounding.
 fn opaque(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ u32(status[1])); }
 
-// 0 for an index out of range, which is told to the host.
+// 0 for an index out of range, which is told to the host. Without a sign there is one comparison;
+// and lavapipe (Mesa 22.3) gets 1li >= 0li wrong.
 fn check_index(index: i64, size: i64, site: i64) -> i64 {
-    if (index >= 0li && index < size) { return index; }
-    status[0] = site;
-    return 0li;
+    let inside = u64(index) < u64(size);
+    if (!inside) { status[0] = site; }
+    return select(0li, index, inside);
 }"""
 
 
@@ -52,6 +53,12 @@ class WGSL(Language):
 
     def cast(self, text: str, dtype: DType) -> str:
         return f"{self.value_type(dtype)}({text})"
+
+    def convert(self, text: str, source: DType, goal: DType) -> str:
+        # naga takes the sign of the source from the goal.
+        wide = {uint32: uint64, int32: int64}.get(source)
+        is_other = wide is not None and goal.kind != source.kind and goal in (int64, uint64)
+        return self.cast(self.cast(text, wide) if is_other and wide else text, goal)
 
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"bitcast<{self.value_type(goal)}>({text})"

@@ -20,7 +20,7 @@ from rushlight.compiler.tile.ir import (
 from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
 from rushlight.compiler.tile.merge_axes import coefficient, merge_axes
 from rushlight.compiler.tile.rows import COLUMNS
-from rushlight.compiler.tile.transform import Substitution, index_exprs
+from rushlight.compiler.tile.transform import Substitution, index_exprs, store_roots
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
@@ -60,9 +60,7 @@ def build_dot(builder: KernelBuilder) -> Kernel:
 def _merge_batch(grid: DotGrid) -> DotGrid:
     if len(grid.batch) < 2:
         return grid
-    roots = [grid.a, grid.b]
-    for store in grid.stores:
-        roots += [store.value, s.index(store.at)]
+    roots = (grid.a, grid.b, *store_roots(grid.stores))
     _, mapping, stands_for = merge_axes(grid.batch, index_exprs(roots))
     return Substitution(mapping, stands_for).grid(grid) if mapping else grid  # type: ignore[return-value]
 

@@ -22,6 +22,7 @@ from rushlight.compiler.tile.transform import (
     checked_sizes,
     grid_roots,
     index_exprs,
+    store_roots,
     tiles_of,
 )
 from rushlight.ir import scalar as s
@@ -229,7 +230,7 @@ def map_grids(
     (statement,) = split_axes(Grid((), (Map(tuple(axes), tuple(stores)),))).body
     assert isinstance(statement, Map)
     axes, stores = statement.axes, statement.stores
-    exprs = index_exprs(_store_roots(stores))
+    exprs = index_exprs(store_roots(stores))
     merged, mapping, stands_for = merge_axes(axes, exprs)
     if mapping:
         change = Substitution(mapping, stands_for)
@@ -270,12 +271,3 @@ def _split_axis(axis: Axis) -> tuple[Axis, Axis, Substitution]:
     block = Axis(f"{axis.name}b", ceildiv(axis.extent, BLOCK))
     local = Axis(f"{axis.name}i", minimum(BLOCK, axis.extent - block.var * BLOCK))
     return block, local, Substitution({axis.name: block.var * BLOCK + local.var})
-
-
-def _store_roots(stores: Sequence[Store]) -> list[E]:
-    roots: list[E] = []
-    for store in stores:
-        roots += [store.value, s.index(store.at)]
-        if store.mask is not None:
-            roots.append(store.mask)
-    return roots

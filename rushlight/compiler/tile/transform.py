@@ -20,6 +20,7 @@ from rushlight.compiler.tile.ir import (
     Loop,
     Map,
     Reduce,
+    ReduceItem,
     Scan,
     ScatterGrid,
     Sort,
@@ -132,9 +133,8 @@ class Substitution:
             return self.axis_list(part) if all_axes else tuple(map(self._part, part))
         if not isinstance(part, PARTS):
             return part
-        names = part.__dataclass_fields__
-        changed = {name: self._part(getattr(part, name)) for name in names}
-        if "dest" in names and "at" in names:
+        changed = {name: self._part(getattr(part, name)) for name in part.__dataclass_fields__}
+        if isinstance(part, (Store, ReduceItem, Scan, Sort)):
             changed["dest"], changed["at"] = self.place(part.dest, part.at)
         return replace(part, **changed)
 
@@ -142,14 +142,19 @@ class Substitution:
 RUN_PARTS = ("begin", "end", "first", "stop", "code")
 
 
+def store_roots(stores: Iterable[Store]) -> Iterable[E]:
+    """Values, offsets (as index leaves) and masks."""
+    for store in stores:
+        yield store.value
+        yield s.index(store.at)
+        if store.mask is not None:
+            yield store.mask
+
+
 def roots_of(statement: Statement) -> Iterable[E]:
     """Every scalar expression of a statement, and its destinations' indices as index leaves."""
     if isinstance(statement, Map):
-        for store in statement.stores:
-            yield store.value
-            yield s.index(store.at)
-            if store.mask is not None:
-                yield store.mask
+        yield from store_roots(statement.stores)
     elif isinstance(statement, Reduce):
         for item in statement.items:
             yield item.value
@@ -174,9 +179,7 @@ def grid_roots(grid: AnyGrid) -> Iterable[E]:
     elif isinstance(grid, DotGrid):
         yield grid.a
         yield grid.b
-        for store in grid.stores:
-            yield store.value
-            yield s.index(store.at)
+        yield from store_roots(grid.stores)
     elif isinstance(grid, AttentionGrid):
         yield from attention_roots(grid)
     elif isinstance(grid, ScatterGrid):
@@ -200,9 +203,7 @@ def attention_roots(grid: AttentionGrid) -> Iterable[E]:
             yield from (getattr(runs, name) for name in RUN_PARTS)
     if grid.softmax is not None:
         yield grid.softmax.score
-    for store in attention_stores(grid):
-        yield store.value
-        yield s.index(store.at)
+    yield from store_roots(attention_stores(grid))
 
 
 def attention_stores(grid: AttentionGrid) -> list[Store]:

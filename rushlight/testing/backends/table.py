@@ -60,7 +60,7 @@ def _row(result: BackendResult, seen: Comparison) -> tuple[str, ...]:
         f"{np.median(times):.2f} ms",
         f"{np.percentile(times, 95):.2f} ms",
         "" if ratio is None else f"{ratio:.2f} x",
-        f"{result.peak_bytes / 2**20:.1f} MiB",
+        _size(result.peak_bytes),
     )
 
 
@@ -71,3 +71,7 @@ def _place(result: BackendResult) -> str:
         return "none: same bits"
     name, far = result.against
     return f"{name} {list(far.first or ())}"
+
+
+def _size(nbytes: int) -> str:
+    return f"{nbytes / 1024:.1f} KiB" if nbytes < 2**20 else f"{nbytes / 2**20:.1f} MiB"

@@ -16,8 +16,9 @@ from rushlight.testing.conformance.cases import (
 )
 from rushlight.testing.conformance.report import Report
 from rushlight.testing.conformance.run import Outcome, check, run_on
+from rushlight.testing.conformance.table import write_row
 
 __all__ = [
     "Case", "Outcome", "Report", "all_record_cases", "check", "record_cases", "run_on",
-    "template_cases",
+    "template_cases", "write_row",
 ]  # fmt: skip

@@ -45,6 +45,15 @@ def edges(dtype: str) -> Build:
     return build
 
 
+def whole_casts(v: Any, wide: bool) -> list[Node]:
+    """Between integer dtypes, with numbers that have the first bit set; wide: of 4 and 8 bytes."""
+    bits = np.array([0, 1, 127, 128, 255, 1 << 15, 1 << 31, 3 << 30, 1 << 63, (1 << 64) - 1], "u8")
+    whole = [d for d in ALL_DTYPES if d.kind in ("int", "uint") and (d.itemsize >= 4 or not wide)]
+    leaves = [v.of(bits.astype(d.np)) for d in whole if wide == (d.itemsize >= 4)]
+    goals = [*whole, float32]
+    return [ops.cast(x, d) for x in leaves for d in goals if d is not x.dtype]
+
+
 def float_casts(v: Any) -> list[Node]:
     """To every integer dtype, out of range and NaN too; 16-bit floats at ties and subnormals."""
     values = [*EDGES, 2.0**31, -(2.0**31), 2.0**63, 127.5, -129.0, 300.7, 65535.9, 4.3e9]
@@ -179,6 +188,8 @@ TEMPLATES: dict[str, Build] = {
     "edges_float32": edges("float32"),
     "edges_float64": edges("float64"),
     "float_casts": float_casts,
+    "whole_casts_wide": lambda v: whole_casts(v, True),
+    "whole_casts_narrow": lambda v: whole_casts(v, False),
     "pow": lambda v: [ops.pow_(ops.abs_(v.normal(50)), v.normal(50))],
     "softmax_rows": softmax(1, 9, 77),
     "softmax_columns": softmax(0, 9, 77),

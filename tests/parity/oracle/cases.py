@@ -29,7 +29,8 @@ MADE: dict[str, dict[str, str]] = {
                                 "acc_policy", "acc_dtype")
     },
 }  # fmt: skip
-NARROW = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32"}
+NARROW = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32",
+          "complex32": "complex64"}  # fmt: skip
 LIMIT = 1 << 18
 NUMPY_DIMS = 64
 
@@ -43,9 +44,11 @@ def dtype_name(tensor: Any) -> str:
 
 
 def array_of(tensor: Any) -> np.ndarray:
-    """The values; dtypes that numpy lacks come as float32."""
+    """The values; dtypes that numpy lacks come as wider ones."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
-    tensor = tensor.float() if dtype_name(tensor) in NARROW else tensor
+    name = dtype_name(tensor)
+    if name in NARROW:
+        tensor = tensor.cfloat() if NARROW[name] == "complex64" else tensor.float()
     return np.array(tensor.numpy(force=True))  # PyTorch's tensors of zeros without memory
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 TOLERANCE = {
     "float64": (1e-6, 1e-7), "float32": (1e-4, 1e-5), "bfloat16": (2e-2, 1e-2),
-    "float16": (2e-3, 1e-3), "complex64": (1e-4, 1e-5), "complex128": (1e-6, 1e-7),
+    "float16": (2e-3, 1e-3), "complex32": (2e-3, 1e-3),
+    "complex64": (1e-4, 1e-5), "complex128": (1e-6, 1e-7),
 }  # fmt: skip
 GRADIENT = 5  # a gradient may be off by this many times the tolerance
 

@@ -16,6 +16,8 @@ class Dense:
     d_key: np.ndarray
     d_value: np.ndarray
     d_scores: np.ndarray
+    # The sum of the magnitudes of the terms of d_scores, which may cancel each other.
+    d_scores_terms: np.ndarray
 
 
 def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale, cap=None):
@@ -41,6 +43,9 @@ def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale, cap=None):
     d_lse = np.where(np.isinf(lse), 0, d_lse)[..., None]
     d_scores = p * (d_out @ np.swapaxes(values, -1, -2) - (d_out * out).sum(-1, keepdims=True))
     d_scores = (d_scores + p * d_lse) * slope
+    terms = p * (
+        abs(d_out) @ np.swapaxes(abs(values), -1, -2) + abs(d_out * out).sum(-1, keepdims=True)
+    )
 
     def of_groups(x):
         return x.reshape(x.shape[0], -1, group, *x.shape[2:]).sum(2)
@@ -48,5 +53,5 @@ def dense_attention(q, k, v, bias, mask, d_out, d_lse, scale, cap=None):
     return Dense(
         out, lse, top[..., 0], d_scores @ keys * scale,
         of_groups(np.swapaxes(d_scores, -1, -2) @ q * scale),
-        of_groups(np.swapaxes(p, -1, -2) @ d_out), d_scores,
+        of_groups(np.swapaxes(p, -1, -2) @ d_out), d_scores, terms,
     )  # fmt: skip

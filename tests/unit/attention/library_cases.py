@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.attention import create_mask
 from rushlight.attention.gallery import mask_by_name
-from tests.unit.attention.dense import dense_attention
+from tests.unit.attention.dense import Dense, dense_attention
 
 PARAMETERS = {
     "causal": lambda rng: {},
@@ -56,28 +56,61 @@ class LibraryCase:
             "relative_bias": lambda s, b, h, i, j: s + captured[h, i - j + keys - 1],
         }[self.mod]
 
-    def answer(self) -> dict[str, np.ndarray]:
-        """out, lse and the gradients d_q, d_k, d_v, d_captured."""
-        (rows, keys), a, heads = self.lengths, self.arrays, self.arrays["q"].shape[1]
-        distance = np.arange(keys) - np.arange(rows)[:, None]
-        head, place = np.arange(heads)[:, None, None], keys - 1 - distance
-        bias: Any = 0.0
-        if self.captured is not None:
-            slopes = self.captured[:, None, None] if self.mod == "alibi" else None
-            bias = self.captured[head, place] if slopes is None else slopes * distance
-        found = dense_attention(
-            a["q"], a["k"], a["v"], bias, self.kept, a["g"], np.zeros(a["q"].shape[:3]),
-            a["q"].shape[3] ** -0.5, CAP if self.mod == "softcap" else None,
-        )  # fmt: skip
+    def answer(self, working: Any = np.float64) -> dict[str, np.ndarray]:
+        """out, lse and the gradients d_q, d_k, d_v, d_captured, computed in this numpy dtype."""
+        a = {name: x.astype(working) for name, x in self.arrays.items()}
+        found = self._dense(a)
         result = {
             "out": found.out, "lse": found.lse, "d_q": found.d_query, "d_k": found.d_key,
             "d_v": found.d_value,
         }  # fmt: skip
+        if self.captured is not None:
+            result["d_captured"] = self._by_captured(found.d_scores, self._distance())
+        return result
+
+    def terms(self) -> dict[str, np.ndarray]:
+        """Sums of the magnitudes of what is added up for the gradients d_q, d_k, d_captured."""
+        a = {name: abs(x) for name, x in self.arrays.items()}
+        by_scores, group = (
+            self._dense(self.arrays).d_scores_terms,
+            a["q"].shape[1] // a["k"].shape[1],
+        )
+        scale = a["q"].shape[3] ** -0.5
+        by_key = np.swapaxes(by_scores, -1, -2) @ a["q"] * scale
+        result = {
+            "d_q": by_scores @ np.repeat(a["k"], group, 1) * scale,
+            "d_k": by_key.reshape(by_key.shape[0], -1, group, *by_key.shape[2:]).sum(2),
+        }
+        if self.captured is not None:
+            result["d_captured"] = self._by_captured(by_scores, abs(self._distance()))
+        return result
+
+    def _distance(self) -> np.ndarray:
+        rows, keys = self.lengths
+        return np.arange(keys) - np.arange(rows)[:, None]
+
+    def _places(self) -> tuple[np.ndarray, np.ndarray]:
+        """Head and index of the bias that each pair reads."""
+        heads = np.arange(self.arrays["q"].shape[1])[:, None, None]
+        return heads, self.lengths[1] - 1 - self._distance()
+
+    def _dense(self, a: dict[str, np.ndarray]) -> Dense:
+        bias: Any = 0.0
         if self.mod == "alibi":
-            result["d_captured"] = (found.d_scores * distance).sum((0, 2, 3))
+            bias = self.captured[:, None, None] * self._distance()
         elif self.captured is not None:
-            result["d_captured"] = np.zeros(self.captured.shape)
-            np.add.at(result["d_captured"], (head, place), found.d_scores.sum(0))
+            bias = self.captured[self._places()]
+        width = a["q"].dtype.type(a["q"].shape[3])
+        return dense_attention(
+            a["q"], a["k"], a["v"], bias, self.kept, a["g"], np.zeros(a["q"].shape[:3]),
+            width ** -0.5, CAP if self.mod == "softcap" else None,
+        )  # fmt: skip
+
+    def _by_captured(self, by_scores: np.ndarray, distance: np.ndarray) -> np.ndarray:
+        if self.mod == "alibi":
+            return (by_scores * distance).sum((0, 2, 3))
+        result = np.zeros(self.captured.shape, by_scores.dtype)
+        np.add.at(result, self._places(), by_scores.sum(0))
         return result
 
 

@@ -96,7 +96,26 @@ def test_parameters_and_large_masks(capsys, tmp_path, monkeypatch):
                       (["causal", "window=3"], "parameters are none"),
                       (["tree", "parents=5"], "must be one before it")):  # fmt: skip
         assert cli.main(["mask", *bad]) == 2
-        assert text in capsys.readouterr().out
+        assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--length", "--block"])
+def test_sizes_below_one_are_refused(option, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["mask", "causal", option, "0"])
+    assert f"argument {option}: 0 is not at least 1" in capsys.readouterr().err
+
+
+def test_file_that_cannot_be_written_is_an_error_of_one_line(tmp_path, capsys):
+    path = tmp_path / "absent" / "mask.png"
+    assert cli.main(["mask", "causal", "--length", "4", "--png", str(path)]) == 1
+    assert str(path) in capsys.readouterr().err.splitlines()[0]
+
+
+def test_missing_name_asks_for_the_name_alone(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["mask"])
+    assert capsys.readouterr().err.endswith("arguments are required: name\n")
 
 
 def test_the_list_names_all(capsys):

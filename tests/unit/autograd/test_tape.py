@@ -13,6 +13,7 @@ import pytest
 import rushlight as torch
 from rushlight.autograd import tape
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import DEVICES
 from rushlight.engine import recipe_flush
 from rushlight.engine.failures import RunFailed
 from rushlight.ir.interpret import interpret
@@ -22,6 +23,7 @@ from rushlight.ir.interpret import interpret
 def counts(monkeypatch):
     """How often passes were made in which way: [as a recipe in a flush, as nodes, not plain]."""
     seen = [0, 0, 0]
+    monkeypatch.setattr(DEVICES, "used", False)
     compute, run, made = TENSORS.compute, tape.run, tape.TapeGraph.made
 
     def counting_compute(graph, values):
@@ -231,6 +233,13 @@ def test_hooks_see_the_state_of_their_time(counts):
     assert seen == [None] and w.grad is not None and counts == [0, 0, 1]
 
 
+def test_with_other_devices_passes_are_made_of_nodes(counts, monkeypatch):
+    x, *leaves = model()
+    monkeypatch.setattr(DEVICES, "used", True)
+    loss_of(x, *leaves).backward()
+    assert counts == [0, 1, 0]
+
+
 def test_create_graph_anomaly_and_chosen_inputs_are_ordinary(counts, monkeypatch):
     monkeypatch.setattr(tape, "_build", lambda *_: pytest.fail("a recipe was made"))
     x, w, b, v = model()
@@ -321,13 +330,13 @@ def test_memory_of_saved_values_goes_with_the_pass(counts):
 def test_the_memory_of_what_is_saved_may_be_taken_over(counts):
     """What nobody needs after the pass is given to the program, as in an ordinary flush."""
     taken = []
-    run = recipe_flush.run_program
+    run = recipe_flush.launch
 
     def noting(program, *rest):
         taken.append(len(program.plan.meta["reuse"]))
         return run(program, *rest)
 
-    recipe_flush.run_program = noting
+    recipe_flush.launch = noting
     try:
         w = torch.randn(8, 8, requires_grad=True)
         for _ in range(2):
@@ -338,7 +347,7 @@ def test_the_memory_of_what_is_saved_may_be_taken_over(counts):
             loss.backward()
             w.grad = None
     finally:
-        recipe_flush.run_program = run
+        recipe_flush.launch = run
     assert taken == [1, 1]
 
 
@@ -401,7 +410,7 @@ def test_an_error_in_the_run_leaves_gradients_that_wait(counts, monkeypatch, err
         raise RunFailed(None, ValueError("planted")) if error is RunFailed else error
 
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_flush, "run_program", fail)
+        patch.setattr(recipe_flush, "launch", fail)
         if error is RunFailed:  # what the ordinary flush says counts, and here it says nothing
             loss.backward()
         else:

@@ -41,6 +41,12 @@ def test_demo_without_the_example_says_so(monkeypatch, capsys):
     assert "gpt.py" in capsys.readouterr().err
 
 
+def test_names_without_a_match_says_so(capsys):
+    assert cli.main(["names", "no_such_name"]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, "'no_such_name'" in shown.err) == ("", True)
+
+
 def test_doctor_reports_every_section(capsys):
     assert cli.main(["doctor"]) in (0, 1)
     out = capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_command_writes_a_page(script, tmp_path, capsys):
 
 
 def test_line_without_values_lists_those_that_have_some(script, capsys):
-    assert cli.main(["explain", f"{script}:2"]) == 0
+    assert cli.main(["explain", f"{script}:2"]) == 1
     out = capsys.readouterr().out
     assert "no value that was computed was recorded at" in out and f"{script}:7" in out
 

@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as torch
 from rushlight import ops
+from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import float32
 from rushlight.engine import recipe_flush
 from rushlight.engine.failures import RunFailed
@@ -17,6 +18,11 @@ from rushlight.engine.recipe_flush import flush_with
 from rushlight.ir.node import buffer_node, scalar_node, with_dtype
 from rushlight.ir.recipe import NotPlain, Recipe
 from rushlight.tensors.tensor import new_tensor
+
+
+@pytest.fixture(autouse=True)
+def no_other_devices(monkeypatch):
+    monkeypatch.setattr(DEVICES, "used", False)
 
 
 def no_number(node):
@@ -118,7 +124,7 @@ def test_an_error_leaves_everything_waiting(monkeypatch, error):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(recipe_flush, "run_program", fail)
+        patch.setattr(recipe_flush, "launch", fail)
         if isinstance(error, RunFailed):
             assert flush_with(recipe, nodes) is None
         else:
@@ -133,7 +139,7 @@ def test_an_error_leaves_everything_waiting(monkeypatch, error):
 def test_it_is_alone_and_a_value_recorded_meanwhile_still_waits(monkeypatch):
     recipe = scaled_sum()
     held, nodes = values(2.0, 3.0)
-    run, free, made = recipe_flush.run_program, [], []
+    run, free, made = recipe_flush.launch, [], []
 
     def meanwhile(*args):
         def other():
@@ -145,7 +151,7 @@ def test_it_is_alone_and_a_value_recorded_meanwhile_still_waits(monkeypatch):
         thread.join()
         return run(*args)
 
-    monkeypatch.setattr(recipe_flush, "run_program", meanwhile)
+    monkeypatch.setattr(recipe_flush, "launch", meanwhile)
     flush_with(recipe, nodes)
     assert free == [False] and WAITING.some
     flush()

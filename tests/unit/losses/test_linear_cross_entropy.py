@@ -8,6 +8,7 @@ import pytest
 import rushlight as torch
 from rushlight.losses import by_classes, by_tokens, chunks
 from rushlight.losses import fused_linear_cross_entropy as fused
+from rushlight.losses.plain_linear_cross_entropy import plain_loss
 
 nn, F = torch.nn, torch.nn.functional
 loss_of = F.linear_cross_entropy
@@ -149,6 +150,63 @@ def test_second_order_gradients(order):
     assert torch.autograd.gradgradcheck(
         lambda x, w: loss_of(x, w.sin(), TARGET, reduction="none"), (X, W)
     )
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_first_gradients_as_graphs_need_no_whole_logits(reduction, order, monkeypatch):
+    """create_graph=True and func.grad use the plain form for the second gradient only."""
+    asked = []
+
+    def plain(*args):
+        asked.append(1)
+        return plain_loss(*args)
+
+    monkeypatch.setattr(fused, "plain_loss", plain)
+
+    def f(x, w):
+        return loss_of(x, w, TARGET, reduction=reduction, options=options_of(order, 2)).sum()
+
+    want = torch.autograd.grad(f(X, W), (X, W))
+    got = torch.autograd.grad(f(X, W), (X, W), create_graph=True)
+    by_func = torch.func.grad(f, (0, 1))(X.detach(), W.detach())
+    for one, two, three in zip(want, got, by_func, strict=True):
+        assert torch.allclose(one, two, atol=1e-14) and torch.allclose(one, three, atol=1e-14)
+    assert not asked
+    torch.autograd.grad(got[0].square().sum(), X)
+    assert asked
+
+
+def test_functional_transforms_equal_those_of_the_plain_form():
+    batch = torch.stack([X.detach(), X.detach() * 0.5, X.detach() - 1])
+    w = W.detach()
+
+    def of(chunked):
+        return lambda x, w: loss_of(x, w, TARGET, z_loss_coef=0.1, chunked=chunked)
+
+    one, two = of(True), of(False)
+    func = torch.func
+    for transform in (
+        lambda f: func.vmap(f, (0, None))(batch, w),
+        lambda f: func.vmap(func.grad(f), (0, None))(batch, w),
+        lambda f: func.hessian(f)(X.detach(), w),
+        lambda f: func.jvp(f, (X.detach(), w), (batch[1], w.cos()))[1],
+    ):
+        assert torch.allclose(transform(one), transform(two), atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpointed_loss_has_the_same_gradients(reduction, use_reentrant):
+    def f(x, w):
+        return loss_of(x, w, TARGET, reduction=reduction).sum()
+
+    again = torch.utils.checkpoint.checkpoint(f, X, W, use_reentrant=use_reentrant)
+    want = f(X, W)
+    assert again == want
+    again.backward()
+    got, X.grad, W.grad = (X.grad, W.grad), None, None
+    for one, two in zip(got, torch.autograd.grad(want, (X, W)), strict=True):
+        assert (one == two).all()
 
 
 def test_gradients_of_soft_targets_and_class_weights():

@@ -277,6 +277,8 @@ def test_copy_and_pickle_keep_ties_hooks_and_flags():
 def test_parameter_repr_and_copy():
     parameter = nn.Parameter(torch.ones(2))
     assert repr(parameter) == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
+    own = type("Own", (nn.Parameter,), {})(torch.ones(1))
+    assert str(own) == "Parameter containing:\nParameter(Own([1.], requires_grad=True))"
     clone = copy.deepcopy(parameter)
     assert isinstance(clone, nn.Parameter) and clone is not parameter
     assert nn.Parameter().shape == (0,)

@@ -82,6 +82,35 @@ def test_bounded_and_least_recently_used_goes_first(tmp_path):
     assert cache.get("huge") is None
 
 
+def test_reading_does_not_walk_through_the_folder(cache, monkeypatch):
+    cache.put("a", b"one")
+    monkeypatch.setattr(cache_module.os, "scandir", lambda path: pytest.fail(f"reads {path}"))
+    assert DiskCache(cache.directory, 1 << 20).get("a") == b"one"
+
+
+def test_size_of_a_large_cache_is_estimated_from_a_part(cache, monkeypatch):
+    for i in range(1500):
+        cache.put(f"key {i}", b"x" * (i % 7 * 10))
+    files = [f for f in cache.directory.rglob("*") if f.is_file()]
+    true = sum(f.stat().st_size for f in files)
+    assert cache._estimate_total() == true  # fewer than the sample: exact
+    monkeypatch.setattr(cache_module, "_SAMPLE", 300)
+    seen = []
+    part = cache_module._files
+    monkeypatch.setattr(cache_module, "_files", lambda f: seen.append(f) or part(f))
+    assert 0.8 * true < cache._estimate_total() < 1.25 * true
+    assert len(seen) < 100  # of 256 folders
+
+
+def test_first_put_of_a_process_evicts_what_others_left(tmp_path):
+    large = DiskCache(tmp_path / "cache", 1 << 20)
+    for i in range(50):
+        large.put(f"key {i}", b"x" * 1000)
+    DiskCache(tmp_path / "cache", 20_000).put("one more", b"y")
+    left = [f for f in (tmp_path / "cache").rglob("*") if f.is_file()]
+    assert 0 < sum(f.stat().st_size for f in left) <= 20_000
+
+
 def test_temps_of_dead_writers_go(tmp_path):
     cache = DiskCache(tmp_path / "c", limit_bytes=1500)
     cache.put("a", bytes(600))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.base.devices import DEVICES
 from rushlight.engine import realize
 from rushlight.engine.programs import ProgramCache
 from rushlight.engine.realize import LOCK
@@ -50,6 +51,7 @@ class Counts:
 @pytest.fixture
 def counts(monkeypatch):
     seen = Counts()
+    monkeypatch.setattr(DEVICES, "used", False)
     made, run, prepare = repeat._made, Direct.run, repeat.Recipe.run
     repeat_update = repeat.repeat_update
 
@@ -294,7 +296,7 @@ def test_programs_of_another_cache_are_not_used(counts, monkeypatch):
     assert counts.direct == before and counts.nodes >= 3
 
 
-def test_special_states_are_ordinary(counts):
+def test_special_states_are_ordinary(counts, monkeypatch):
     params, optimizer = make("SGD")
     steps(params, optimizer, 3)
     before = counts.direct
@@ -304,7 +306,10 @@ def test_special_states_are_ordinary(counts):
         steps(params, optimizer)
     with torch.explain():
         steps(params, optimizer)
-    assert counts.direct == before and counts.updates == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(DEVICES, "used", True)
+        steps(params, optimizer)
+    assert counts.direct == before and counts.updates == 4
     steps(params, optimizer)
     assert counts.direct == before + 1
 

@@ -188,3 +188,27 @@ def test_a_size_that_only_bounds_an_index():
         parts = weight.numpy()[index.numpy()] * shares.numpy()[..., None]
         want = parts.sum(1) if index.dim() == 2 else np.stack([parts[:3].sum(0), parts[3:].sum(0)])
         np.testing.assert_allclose(got.numpy(), want)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
+def test_products_of_one_complex_number_are_values_of_their_own(shape: tuple) -> None:
+    x = torch.ones(shape, dtype=torch.complex64)
+    for made in (
+        torch.prod(x, -1),
+        torch.prod(x, -1, keepdim=True),
+        torch.prod(x),
+        torch.cumprod(x, -1),
+    ):
+        made.add_(1)
+    near(x, np.ones(shape))
+
+
+def test_logsumexp_of_one_complex_number_has_the_angle_of_the_others() -> None:
+    x = torch.tensor(1000 + 9j, dtype=torch.complex128)
+    wrapped = 1000 + (9 - 2 * math.pi) * 1j
+    near(torch.logsumexp(x, 0), np.array(wrapped))
+    near(torch.logsumexp(x.reshape(1), 0), np.array(wrapped))
+
+
+def test_logit_of_integers() -> None:
+    near(torch.logit(torch.tensor([0, 1])), np.array([-np.inf, np.inf]))

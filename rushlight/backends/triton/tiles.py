@@ -1,0 +1,199 @@
+"""Products of matrices as tiles: `tl.dot`, which is what tensor cores do.
+
+In: a DotGrid of floats. Out: a kernel whose program computes rows x columns outputs, and its text.
+Always true: float32 is multiplied in float32; what lies outside of the matrices is 0.
+
+    for first_k in range(0, 90, 32):
+        k0 = first_k + across
+        ...
+        acc = tl.dot(a, b, acc, input_precision="ieee")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.bounds import at_most
+from rushlight.backends.cfamily.context import Context, Index, Machine, bound
+from rushlight.backends.cfamily.dot import lower_dot
+from rushlight.backends.cfamily.text import names_in, unpacked
+from rushlight.backends.triton.exprs import LaneExprs
+from rushlight.backends.triton.lanes import LanePrinter
+from rushlight.backends.triton.language import Triton
+from rushlight.base.dtypes import DType
+from rushlight.compiler.tile import ir
+from rushlight.ir import scalar as s
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import ceildiv, is_nonnegative, product
+from rushlight.ir.symint_walk import variables
+
+LEAST, MOST = 16, 128
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A program computes bm x bn outputs, bk products of each at a time. Never changes bits, but
+    for the order that `tl.dot` has inside of one tile."""
+
+    bm: int
+    bn: int
+    bk: int
+
+    @property
+    def threads(self) -> int:
+        return 256 if self.bm * self.bn >= 128 * 128 else 128
+
+
+@dataclass(frozen=True, eq=False)
+class TileKernel(c.Kernel):
+    """The body says which values are computed: a, b, the stores."""
+
+    grid: ir.DotGrid | None = None
+    schedule: Schedule = Schedule(64, 64, 32)
+    lead: tuple[ir.Axis, ...] = ()
+
+
+def choose_schedule(grid: ir.DotGrid) -> Schedule:
+    most = MOST if grid.acc_dtype.itemsize == 4 else MOST // 2
+    return Schedule(_fit(grid.m.extent, most), _fit(grid.n.extent, most), _fit(grid.k.extent, 32))
+
+
+def _fit(extent: Index, most: int) -> int:
+    """A power of two that holds the extent, within limits."""
+    known = at_most(extent)
+    size = LEAST
+    while size < most and (not isinstance(known, int) or size < known):
+        size *= 2
+    return size
+
+
+def lower_tiles(
+    grid: ir.DotGrid, machine: Machine, name: str
+) -> tuple[list[c.Kernel], list[c.Array]]:
+    if not grid.acc_dtype.is_floating_point:
+        return lower_dot(grid, machine, name)
+    plan, context = choose_schedule(grid), Context(machine, name, 1)
+    rows, columns = (
+        ir.Axis("tile_row", ceildiv(grid.m.extent, plan.bm)),
+        ir.Axis("tile_column", ceildiv(grid.n.extent, plan.bn)),
+    )
+    lead = (*grid.batch, rows, columns)
+    a, b = (context.expr(s.cast(e, grid.acc_dtype)) for e in (grid.a, grid.b))
+    acc = s.param("acc", grid.acc_dtype)
+    stores = tuple(context.put_of(store, acc) for store in grid.stores)
+    body = (c.Let((("a_tile", a), ("b_tile", b))), c.Puts(stores))
+    body += tuple(c.Bind(axis.var, axis.extent) for axis in (*lead, grid.m, grid.n, grid.k))
+    groups = product(axis.extent for axis in lead)
+    return [TileKernel(name, groups, plan.threads, (), body, None, grid, plan, lead)], []
+
+
+class TileExprs(LaneExprs):
+    """Blocks have two sides: `sides` are the names of the two indices, `corner` is a block of
+    zeros of the whole shape."""
+
+    sides: frozenset[str] = frozenset()
+    corner = ""
+
+    def place(self, name: str, text: str, at: Index, is_block: bool) -> str:
+        if is_block and not self._is_whole(at):
+            text = f"{text} + {self.corner}"
+        return f"{name} + ({text})"
+
+    def _is_whole(self, at: Index) -> bool:
+        known = variables(at)
+        computed = [v for v in known.values() if v.kind == "value"]
+        return self.sides <= set(known) or any(self.varies(v.payload) for v in computed)  # type: ignore[arg-type]
+
+
+class TilePrinter(LanePrinter):
+    """Prints one product."""
+
+    def __init__(
+        self, owner: c.ThreadProgram, kernel: TileKernel, language: Triton, narrow: bool
+    ) -> None:
+        super().__init__(owner, kernel, language)
+        names = count()
+        self.exprs: TileExprs = TileExprs(language, lambda: f"t_{next(names)}")
+        self.kernel: TileKernel = kernel
+        self.narrow = narrow
+
+    def run(self) -> list[str]:
+        kernel, plan, grid = self.kernel, self.kernel.schedule, self.kernel.grid
+        assert grid is not None
+        for line in self.language.kernel_head(kernel, self._buffers()):
+            self.line(line)
+        used = names_in(kernel.body, kernel)
+        self.block(unpacked(self.owner.program, kernel, used, self.language.index))
+        self.line("group_id = tl.cast(tl.program_id(0), tl.int64)")
+        self.block(bound(kernel.lead, c.GROUP))
+        self._side(grid.m, f"tile_row * {plan.bm}", plan.bm, "[:, None]")
+        self._side(grid.n, f"tile_column * {plan.bn}", plan.bn, "[None, :]")
+        self.line(f"across = tl.cast(tl.arange(0, {plan.bk}), tl.int64)[None, :]")
+        self.line(f"down = tl.cast(tl.arange(0, {plan.bk}), tl.int64)[:, None]")
+        kind = self.triton.value_type(grid.acc_dtype)
+        self.line(f"acc = tl.full(({plan.bm}, {plan.bn}), 0.0, {kind})")
+        self._multiply(grid, plan)
+        self.exprs.know("acc", True)
+        self._within((grid.m, plan.bm), (grid.n, plan.bn), lambda: self.block(kernel.body[1:2]))
+        return self.lines
+
+    def _side(self, axis: ir.Axis, start: str, size: int, along: str) -> None:
+        name = self.exprs.know(axis.name, True)
+        self.line(f"{name} = {start} + tl.cast(tl.arange(0, {size}), tl.int64){along}")
+
+    def _multiply(self, grid: ir.DotGrid, plan: Schedule) -> None:
+        (let,) = self.kernel.body[:1]
+        assert isinstance(let, c.Let)
+        (_, a), (_, b) = let.pairs
+        narrow = self._narrow(a, b)
+        (extent,) = self.texts(grid.k.extent)
+        self.line(f"for first_k in range(0, {extent}, {plan.bk}):")
+        k = (grid.k, plan.bk)
+        for name, value, turn, other in (("a", a, "across", (grid.m, plan.bm)),
+                                         ("b", b, "down", (grid.n, plan.bn))):  # fmt: skip
+            self.line(f"{self.exprs.know(grid.k.name, True)} = first_k + {turn}")
+            self._within(
+                other, k, lambda name=name, value=value: self._operand(name, value, narrow)
+            )
+        self.line('acc = tl.dot(a_tile, b_tile, acc, input_precision="ieee")')
+        self.close()
+
+    def _narrow(self, a: E, b: E) -> DType | None:
+        """The 16-bit dtype that both operands were, if tensor cores may take them as they are."""
+        if not self.narrow or a.op != "cast" or b.op != "cast":
+            return None
+        source = a.args[0].dtype
+        is_narrow = source.is_floating_point and source.itemsize == 2
+        return source if is_narrow and b.args[0].dtype is source else None
+
+    def _operand(self, name: str, value: E, narrow: DType | None) -> None:
+        """A tile, 0 outside of the matrix."""
+        value = value if narrow is None else value.args[0]
+        (text,) = self.texts(value)
+        mask = self.exprs.mask or f"{self.exprs.corner} == 0"
+        text = f"tl.where({mask}, {text}, {'0.0' if narrow is None else '0'})"
+        if narrow is not None:
+            kind = "bfloat16" if narrow.name == "bfloat16" else "float16"
+            text = f"tl.cast({text}, tl.{kind}, bitcast=True)"
+        self.line(f"{name}_tile = {text}")
+
+    def _within(
+        self, first: tuple[ir.Axis, int], second: tuple[ir.Axis, int], body: Callable[[], None]
+    ) -> None:
+        """What body prints is done for the indices that lie inside of both axes."""
+        names = [self.exprs.called(axis.name) for axis, _ in (first, second)]
+        self.exprs.sides = frozenset(axis.name for axis, _ in (first, second))
+        self.exprs.corner = f"({names[0]} * 0 + {names[1]} * 0)"
+        inside = []
+        for (axis, size), name in zip((first, second), names, strict=True):
+            if not is_nonnegative(0 - axis.extent % size) or axis.extent == 0:
+                inside.append(f"({name} < {self.texts(axis.extent)[0]})")
+        if not inside:
+            body()
+            return
+        whole = inside if len(inside) == 2 else [*inside, f"({self.exprs.corner} == 0)"]
+        with self.masked(self.named_mask(" & ".join(whole))):
+            body()

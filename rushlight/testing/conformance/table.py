@@ -1,0 +1,59 @@
+"""The table of all backends as a page: each run of the suite puts in the row of its backend.
+
+In: a report and a file. Out: the file, whose other rows stay. Always true: a row is what one run
+counted, never edited by hand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rushlight.backends import find_backend
+from rushlight.testing.conformance.report import Report
+
+HEAD = """\
+# Conformance of the backends
+
+Every op record in every dtype that it takes, and every kind of tile program, compared with the
+interpreter: the same bits where a backend promises them, else to a tolerance
+(`rushlight/testing/conformance/run.py`). "Refused" is said before anything runs, with the reason.
+Rows are written by `rushlight conformance NAME --write docs/conformance.md`; random graphs come on
+top in `make test-backends`.
+
+| backend | ran as | dtypes of records | cases | supported | refused, why | failed |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+MOST_REASONS = 3
+MARK = "| --- | --- |"
+# What is worth saying of where it ran: words of `caps.features`, and how they are told.
+PLACES = {
+    "emulated": "emulated", "interpreted": "in its interpreter",
+    "Portable Computing Language": "on PoCL", "llvmpipe": "on lavapipe",
+}  # fmt: skip
+
+
+def write_row(path: Path, report: Report, dtypes: str) -> None:
+    rows = _rows(path.read_text(encoding="utf-8")) if path.exists() else {}
+    rows[report.backend] = _row(report, dtypes)
+    text = HEAD + "".join(f"{rows[name]}\n" for name in sorted(rows))
+    path.write_text(text, encoding="utf-8")
+
+
+def _rows(text: str) -> dict[str, str]:
+    """The rows that are there, by backend."""
+    lines = text.partition(MARK)[2].splitlines()[1:]
+    return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
+
+
+def _row(report: Report, dtypes: str) -> str:
+    total, good = len(report.outcomes), report.count("supported")
+    caps = find_backend(report.backend).require()
+    told = [text for word, text in PLACES.items() if word in caps.features]
+    ran_as = ", ".join(["the same bits" if caps.exact else "to a tolerance", *told])
+    reasons = Counter(o.text for o in report.outcomes if o.status == "refused")
+    why = "; ".join(f"{count} {text}" for text, count in reasons.most_common(MOST_REASONS))
+    refused = f"{report.count('refused')} ({why})" if why else "0"
+    share = f"{good} ({100 * good / max(1, total):.1f} %)"
+    cells = (report.backend, ran_as, dtypes, total, share, refused, report.count("failed"))
+    return f"| {' | '.join(map(str, cells))} |"

@@ -1,0 +1,156 @@
+"""Triton kernels: their text, what they compute in Triton's interpreter, what GPUs would get."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cfamily_cases import programs_of
+
+from rushlight import ops
+from rushlight.backends import find_backend
+from rushlight.backends.triton.driver_impl import caps_of
+from rushlight.base.config import config
+from rushlight.compiler.target import Missing
+from rushlight.ir.node import Node
+from rushlight.testing.conformance import Case, check, template_cases
+from rushlight.testing.conformance.cases import leaf
+
+GOLDEN = Path(__file__).with_name("golden")
+CASES = {case.name: case for case in template_cases()}
+CAPS = caps_of("golden")
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+needs_triton = pytest.mark.skipif(not HAS_TRITON, reason="pip install triton")
+
+
+def pending(name: str) -> list[Node]:
+    return [root for root in CASES[name].build() if not root.leaf]
+
+
+def text_of(name: str) -> str:
+    return find_backend("triton").lower_text(programs_of(pending(name))[0], CAPS)
+
+
+@pytest.mark.parametrize("name", ["softmax_rows", "dot_epilogue", "gather"])
+def test_text_is_the_golden_one(name: str) -> None:
+    """To accept new text: delete the file, run again, look at the difference."""
+    path = GOLDEN / f"{name}.triton.txt"
+    text = text_of(name)
+    if not path.exists():
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_text_is_python(name: str) -> None:
+    for program in programs_of(pending(name), vary=True):
+        compile(find_backend("triton").lower_text(program, CAPS), name, "exec")
+
+
+def test_products_are_those_of_tensor_cores() -> None:
+    assert 'tl.dot(a_tile, b_tile, acc, input_precision="ieee")' in text_of("dot_epilogue")
+
+
+def test_a_store_that_is_read_again_waits_on_both_sides() -> None:
+    lines = [line.strip() for line in text_of("sort").splitlines()]
+    places = [i for i, line in enumerate(lines) if line.startswith("tl.store") and "_keys" in line]
+    assert places
+    for at in places:
+        before = next(x for x in reversed(lines[:at]) if not x.startswith("tl.store"))
+        after = next(x for x in lines[at:] if not x.startswith("tl.store"))
+        assert before == after == "tl.debug_barrier()"
+
+
+def test_without_a_launcher_it_is_missing_and_says_what_to_do() -> None:
+    with config.override(triton_interpret=False):
+        found = find_backend("triton").find()
+    assert isinstance(found, Missing)
+    assert ("RUSHLIGHT_TRITON_INTERPRET=1" in found.fix) == HAS_TRITON
+
+
+@pytest.fixture
+def interpreter():
+    with config.override(triton_interpret=True, cache=False):
+        yield
+
+
+FAST = [
+    "softmax_rows", "sum_columns", "sum_all", "dot", "scan", "gather", "scatter_rows", "argmax",
+    "low_precision", "float_casts", "edges_float32", "attention_causal",
+]  # fmt: skip
+
+
+@needs_triton
+@pytest.mark.parametrize("name", FAST)
+def test_interpreted_kernels_compute_what_they_say(name: str, interpreter) -> None:
+    outcome = check(CASES[name], "triton")
+    assert outcome.status == "supported", outcome.text
+
+
+@needs_triton
+def test_nothing_is_touched_outside_of_a_buffer(interpreter, monkeypatch) -> None:
+    """Every address that is read or written, also by programs of empty tensors."""
+    from triton.runtime.interpreter import InterpreterBuilder
+
+    from rushlight.backends.triton.interpret_impl import InterpreterSession
+
+    sessions, touched = [], []
+    begin = InterpreterSession.__init__
+
+    def remembered(self, pointers, nbytes, words, plan) -> None:
+        begin(self, pointers, nbytes, words, plan)
+        own = [(self.words.ctypes.data, self.words.nbytes), (self._status.ctypes.data, 8)]
+        sessions.append([*zip(map(int, pointers), nbytes, strict=True), *own])
+
+    def looked_at(name):
+        plain = getattr(InterpreterBuilder, name)
+
+        def look(self, pointers, *args, **kwargs):
+            mask = args[0] if name.endswith("load") else args[1]
+            wanted = np.broadcast_to(pointers.data, mask.data.shape)[mask.data]
+            inside = np.zeros(wanted.shape, bool)
+            for start, size in sessions[-1]:
+                inside |= (wanted >= np.uint64(start)) & (wanted < np.uint64(start + size))
+            assert inside.all()
+            touched.append(wanted.size)
+            return plain(self, pointers, *args, **kwargs)
+
+        return look
+
+    monkeypatch.setattr(InterpreterSession, "__init__", remembered)
+    for name in ("create_masked_load", "create_masked_store"):
+        monkeypatch.setattr(InterpreterBuilder, name, looked_at(name))
+    empty = Case("empty", "by hand", "", lambda: [ops.neg(leaf(np.zeros((0, 3), np.float32)))])
+    for case in (empty, CASES["scatter_elements"], CASES["dot_epilogue"], CASES["sum_rows"]):
+        outcome = check(case, "triton")
+        assert outcome.status == "supported", outcome.text
+    assert sum(touched) > 1000
+
+
+@needs_triton
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100", "gfx942"])
+def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
+    """In a process of its own: Triton's language may mean numpy in this one."""
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from cfamily_cases import programs_of
+from rushlight.backends.triton.compile_impl import compile_for
+from rushlight.testing.conformance import template_cases
+cases = {{case.name: case for case in template_cases()}}
+for name in ("softmax_rows", "low_precision", "gather", "scan"):
+    roots = [root for root in cases[name].build() if not root.leaf]
+    for one in compile_for(programs_of(roots), {target!r}):
+        assert one.binary and one.name in one.assembly
+        print(one.assembly)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    nvidia = r"mma\S*\.bf16|tcgen05\.mma"
+    tensor_core = r"v_mfma_\w*bf16" if target.startswith("gfx") else nvidia
+    assert re.search(tensor_core, done.stdout)
