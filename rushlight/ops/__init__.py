@@ -44,6 +44,7 @@ from rushlight.ops import (  # noqa: F401
     resize,
     select,
     shape,
+    sizes,
     softmaxes,
     special,
     split_attention,

@@ -125,6 +125,11 @@ def size_value(size: Any, dtype: DType = int64) -> Node:
     return to_dtype(late.reshape(last, ()), dtype)
 
 
+def count_value(sizes: Sequence[Any], dtype: DType) -> Node:
+    """How many elements some dims have together, as a 0-dim operand (ops/sizes.py)."""
+    return late.size_product(tuple(sizes), dtype)
+
+
 def wrap_index(index: Any, size: Any) -> Any:
     """Negative indices count from the end."""
     return late.where(late.lt(index, 0), late.add(index, size_value(size)), index)

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, OpDef, Value
 from rushlight.ops.binary import eq, gt, lt, maximum, minimum, sub
-from rushlight.ops.build import like, size_value, to_dtype
+from rushlight.ops.build import count_value, like, to_dtype
 from rushlight.ops.complex import sgn
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
@@ -47,18 +47,18 @@ def reduced(each: Any, reduction: str) -> Any:
     total = reduce_sum(each, tuple(range(each.ndim))) if each.ndim else each
     if reduction == "sum":
         return total
-    count = each.shape[0] if reduction == "batchmean" else each.numel()
-    return total / size_value(count, each.dtype)
+    return total / count_value(_counted(each.shape, reduction), each.dtype)
+
+
+def _counted(shape: Shape, reduction: str) -> Shape:
+    return shape[:1] if reduction == "batchmean" else shape
 
 
 def share(g: Any, shape: Shape, reduction: str) -> Any:
     """The gradient of each element's loss (still broadcast when it is one number)."""
     if reduction in ("none", "sum"):
         return g
-    count: Any = 1
-    for size in shape[:1] if reduction == "batchmean" else shape:
-        count = count * size
-    return g / size_value(count, g.dtype)
+    return g / count_value(_counted(shape, reduction), g.dtype)
 
 
 def full_shape(meta: Meta) -> Shape:

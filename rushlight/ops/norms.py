@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, Value
-from rushlight.ir.symint import product
 from rushlight.ops.binary import add, maximum, mul
-from rushlight.ops.build import conj_of, keep, like, size_value, sum_to_shape
+from rushlight.ops.build import conj_of, count_value, keep, like, sum_to_shape
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.reduce import reduce_sum
@@ -25,7 +24,7 @@ EPS = Value("eps", 1e-5)
 
 def mean_over(x: Any, dims: Sequence[int]) -> Any:
     """The mean, with the dims kept as 1."""
-    count = size_value(product(x.shape[d] for d in dims), x.dtype)
+    count = count_value([x.shape[d] for d in dims], x.dtype)
     return keep(reduce_sum(x, tuple(dims)), x.shape, dims) / count
 
 

@@ -11,7 +11,7 @@ from rushlight.base.dtypes import bool_, int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dims, OpDef
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, ne
-from rushlight.ops.build import full, keep, size_value, to_dtype, unreduce
+from rushlight.ops.build import count_value, full, keep, to_dtype, unreduce
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.reduce import (
@@ -55,14 +55,6 @@ def spread(g: Any, shape: tuple, dim: Any, keepdim: bool) -> Any:
     if not shape:
         return g
     return unreduce(g, shape, all_dims(dim, len(shape)), keepdim)
-
-
-def count_of(shape: tuple, dim: Any) -> Any:
-    """How many elements are reduced to one."""
-    count: Any = 1
-    for d in all_dims(dim, len(shape)) if shape else ():
-        count = count * shape[d]
-    return count
 
 
 def samples(rng: Rng) -> list[Sample]:
@@ -147,7 +139,7 @@ def mean_decompose(input: Any, dim: Any = None, keepdim: bool = False) -> Any:  
 
 
 def _count(shape: tuple, dim: Any, dtype: Any) -> Any:
-    return size_value(count_of(shape, dim), dtype)
+    return count_value([shape[d] for d in all_dims(dim, len(shape))] if shape else (), dtype)
 
 
 def mean_grad(g: Any, dim: Any, keepdim: bool, meta: Meta) -> tuple:

@@ -12,7 +12,7 @@ from rushlight.base.dtypes import DType
 from rushlight.ir.opdef import Arg, Attr, Call, Dims
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, maximum, ne, sub
-from rushlight.ops.build import conj_of, full, real_of, size_value, squared_size, to_dtype
+from rushlight.ops.build import conj_of, count_value, real_of, squared_size, to_dtype
 from rushlight.ops.complex import sgn
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
@@ -21,7 +21,7 @@ from rushlight.ops.reduce import (
     reduce_min,
     reduce_sum,
 )
-from rushlight.ops.reductions import count_of, mean_decompose, over, reduction, spread
+from rushlight.ops.reductions import mean_decompose, over, reduction, spread
 from rushlight.ops.rules import (
     all_dims,
     inexact_dtype,
@@ -40,10 +40,8 @@ def centered(x: Any, dim: Any) -> Any:
 
 def _free_count(shape: tuple, dim: Any, correction: Any, dtype: Any) -> Any:
     """max(0, n - correction)."""
-    count = count_of(shape, dim)
-    if is_static(count):
-        return full((), max(0.0, count - correction), dtype)
-    return maximum(sub(size_value(count, dtype), float(correction)), 0.0)
+    sizes = [shape[d] for d in all_dims(dim, len(shape))] if shape else ()
+    return maximum(sub(count_value(sizes, dtype), float(correction)), 0.0)
 
 
 def var_decompose(

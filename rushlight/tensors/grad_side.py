@@ -239,6 +239,12 @@ def follow_base(tensor: Any) -> None:
     tensor._grad.base_fn = fn
 
 
+def is_leaf_with_grad(tensor: Any) -> bool:
+    """Such a tensor is the base of its views, whatever memory it is a view of itself."""
+    meta = tensor._grad
+    return meta is not None and meta.requires and meta.fn is None
+
+
 def _check_assigned(tensor: Any, grad: Any) -> None:
     if not isinstance(grad, GradSide):
         raise TypeError(

@@ -28,14 +28,10 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import select_at
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
 from rushlight.tensors.index_checks import CHECK_LIMIT
+from rushlight.tensors.index_items import item_of, items_of
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
-
-WRONG_TYPE = (
-    "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid "
-    "indices (got {})"
-)
 
 
 class _Plan:
@@ -196,17 +192,6 @@ def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
     assign(view, changed)
 
 
-def index_tensor(value: Any) -> Tensor:
-    """A list, array or tensor as an index."""
-    if not isinstance(value, Tensor):
-        if isinstance(value, Sequence) and len(value) == 0:
-            return tensor_of([], int64)
-        value = tensor_of(value)
-    if value._dtype.is_inexact:
-        raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-    return value
-
-
 def _as(value: Tensor, target: Tensor) -> Tensor:
     return value if value._dtype is target._dtype else apply(ops.cast, (value, target._dtype))
 
@@ -218,7 +203,7 @@ def _single_mask(key: Any) -> Tensor | None:
 
 
 def _parse(self: Tensor, key: Any) -> _Plan:
-    items = [_item(item) for item in _items_of(key)]
+    items = [item_of(item) for item in items_of(key)]
     used = sum(_dims_used(item) for item in items)
     if used > self.dim():
         if self.dim() == 0 and any(isinstance(item, int) for item in items):
@@ -239,34 +224,6 @@ def _parse(self: Tensor, key: Any) -> _Plan:
     while plan.at < self.dim():
         plan.whole()
     return plan
-
-
-def _items_of(key: Any) -> Sequence[Any]:
-    """A short list with more than numbers in it is a tuple of indices: PyTorch's rule."""
-    if isinstance(key, list) and len(key) < 32 and any(map(_is_index, key)):
-        return key
-    return key if isinstance(key, tuple) else [key]
-
-
-def _is_index(item: Any) -> bool:
-    return (
-        item is None or item is Ellipsis or isinstance(item, Tensor | slice | Sequence | np.ndarray)
-    )
-
-
-def _item(item: Any) -> Any:
-    if item is None or item is Ellipsis or isinstance(item, bool | int | slice | Tensor):
-        return item
-    if isinstance(item, str):
-        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
-    if isinstance(item, np.ndarray | list | tuple | range):
-        return index_tensor(list(item) if isinstance(item, range) else item)
-    if isinstance(item, np.bool_):
-        return bool(item)
-    try:
-        return operator.index(item)
-    except TypeError:
-        raise TypeError(WRONG_TYPE.format(type(item).__name__)) from None
 
 
 def _dims_used(item: Any) -> int:

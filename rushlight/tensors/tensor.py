@@ -21,7 +21,7 @@ from rushlight.engine.live import Ref
 from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.grad_side import Grad, GradSide, follow_base, view_history
+from rushlight.tensors.grad_side import Grad, GradSide, follow_base, is_leaf_with_grad, view_history
 from rushlight.tensors.size import Size, is_row_major, row_major
 from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
@@ -313,7 +313,7 @@ def make_view(
 ) -> Tensor:
     """A tensor that sees the same memory through more steps."""
     parent = tensor._view
-    if parent is None or parent.base is None or _is_leaf_with_grad(tensor):
+    if parent is None or parent.base is None or is_leaf_with_grad(tensor):
         base, own = tensor, steps
     else:
         base, own = parent.base, (*parent.own, *steps)
@@ -334,12 +334,6 @@ def make_view(
             made._grad = Grad(requires=False)
         made._grad.base_fn = None if base._grad is None else base._grad.fn
     return made
-
-
-def _is_leaf_with_grad(tensor: Tensor) -> bool:
-    """Such a tensor is the base of its views, whatever memory it is a view of itself."""
-    meta = tensor._grad
-    return meta is not None and meta.requires and meta.fn is None
 
 
 def seen_again(tensor: Tensor) -> Tensor:

@@ -93,3 +93,25 @@ def test_index_tensor_that_is_pending():
     y = torch.zeros(4)
     y[torch.tensor([3]) - 4] = 5
     assert y.tolist() == [0, 0, 0, 5]
+
+
+def test_a_short_list_with_more_than_numbers_is_a_tuple():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    shapes = [
+        ([[0, 1], [1, 0]], (2, 4)), ([torch.tensor(0), torch.tensor(1)], (4,)),
+        ([slice(0, 1), None], (1, 1, 3, 4)), ([..., 0], (2, 3)), ([np.array([0, 1]), 0], (2, 4)),
+        ([0, 1], (2, 3, 4)), ([True, False], (1, 3, 4)), ([[0, 1]] * 32, (32, 2, 3, 4)),
+    ]  # fmt: skip
+    for key, shape in shapes:
+        assert x[key].shape == shape
+
+
+def test_views_of_a_leaf_that_is_a_view():
+    leaf = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        leaf.t().add_(1)
+    with torch.no_grad():
+        leaf.t()[0] = 7
+    assert leaf.tolist() == [[7, 1, 2], [7, 4, 5]]
+    (leaf.t()[1:] * 2).sum().backward()
+    assert leaf.grad.tolist() == [[0, 2, 2], [0, 2, 2]]

@@ -1,5 +1,7 @@
 """What a call may be given: where Python numbers stand, which memory, which dtypes and windows."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -120,3 +122,25 @@ def test_coordinates_of_flat_positions():
     assert rows.tolist() == [2, 2] and columns.tolist() == [0, 1]
     with pytest.raises(ValueError, match="integer dtype"):
         torch.unravel_index(torch.ones(2), (3, 2))
+
+
+def test_powers_of_and_to_nan():
+    nan, inf = float("nan"), float("inf")
+    base = torch.tensor([0.0, -0.0, inf, -inf, 2.0, nan, 1.0])
+    assert [math.isnan(v) for v in (base**nan).tolist()] == [True] * 6 + [False]
+    assert (torch.tensor([nan, 1.0]) ** 0).tolist() == [1, 1]
+    assert math.isnan((0.0 ** torch.tensor([nan])).item())
+
+
+def test_small_refusals():
+    x = torch.ones(3)
+    for wrong in (lambda: x - True, lambda: torch.tensor([True]) - x):
+        with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
+            wrong()
+    with pytest.raises(RuntimeError, match="at least one-dimensional"):
+        torch.tensor(1).diff()
+    with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+        torch.ones(3, requires_grad=True).resize_(2)
+    assert torch.tensor(3.0).argsort().item() == 0
+    # An integer beside 16-bit floats is not rounded first.
+    assert (torch.tensor([-0.0], dtype=torch.float16) * 2**40).tolist() == [0]

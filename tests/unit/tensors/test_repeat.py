@@ -489,3 +489,13 @@ def test_two_threads_step_their_optimizers(counts):
     for thread in threads:
         thread.join()
     assert alone == together
+
+
+def test_groups_that_are_gone_are_forgotten():
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.Adam([weight], lr=0.1)
+    for _ in range(5):
+        weight.grad = torch.ones(3)
+        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+    assert len(repeat._KNOWN[optimizer]) <= 2
