@@ -249,12 +249,15 @@ def _fractional(spatial: int) -> Callable:
         n, c = batch._shape[:2]
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
         u = look(draws.detach()).astype(np.float64)
-        u = np.broadcast_to(u.reshape(-1, u.shape[-2], spatial), (n, c, spatial))
+        lead = -1 if u.size else n
+        u = np.broadcast_to(u.reshape(lead, u.shape[-2], spatial), (n, c, spatial))
         flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
         places = flat.reshape(n, c, math.prod(sizes), taps)
-        lines = reshape(batch, (n, c, -1))
-        at = known(np.ascontiguousarray(places.reshape(n, c, -1).astype(np.int64)))
+        lines = reshape(batch, (n, c, math.prod(batch._shape[2:])))
+        at = known(
+            np.ascontiguousarray(places.reshape(n, c, math.prod(sizes) * taps).astype(np.int64))
+        )
         wide = reshape(apply(ops.gather, (lines, 2, at)), (n, c, math.prod(sizes), taps))
         best = apply(ops.argmax, (wide.detach(), 3, True))
         values = reshape(apply(ops.gather, (wide, 3, best)), (n, c, *sizes))
