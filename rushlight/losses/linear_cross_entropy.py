@@ -27,7 +27,7 @@ from rushlight.ops.class_target import (
     check_probabilities,
     check_row_target,
 )
-from rushlight.tensors.indexing import check_index
+from rushlight.tensors.index_checks import check_index
 
 IGNORED = -100  # PyTorch's default
 AUTO = LinearCrossEntropyOptions()

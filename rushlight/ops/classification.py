@@ -270,7 +270,9 @@ cross_entropy = composite(
     samples=cross_entropy_samples,
     error_samples=(
         ErrorSample((np.ones((2, 3)), np.zeros(3, np.int64)), {}, ValueError, "batch_size"),
-        ErrorSample((np.ones((2, 3, 2)), np.zeros(3, np.int64)), {}, RuntimeError, "target size"),
+        ErrorSample(
+            (np.ones((2, 3, 2)), np.zeros((2, 3), np.int64)), {}, RuntimeError, "target size"
+        ),
         ErrorSample(
             (np.ones((2, 3)), np.zeros(2, np.int64)), {"reduction": "x"}, ValueError, "not a valid"
         ),

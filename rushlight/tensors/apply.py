@@ -132,7 +132,7 @@ NOT_PROMOTED = frozenset(("condition", "mask", "index", "indices"))
 
 def plan_of(record: OpDef) -> Plan:
     plan = PLANS.get(record.name)
-    if plan is None:
+    if plan is None or plan.record is not record:  # a record that was declared again
         plan = PLANS[record.name] = Plan(record)
     return plan
 
@@ -141,7 +141,9 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     record: OpDef, args: tuple, kwargs: dict[str, Any] | None = None, label: str = ""
 ) -> Any:
     """Record one call."""
-    plan = PLANS.get(record.name) or plan_of(record)
+    plan = PLANS.get(record.name)
+    if plan is None or plan.record is not record:
+        plan = plan_of(record)
     if AUTOCAST.dtype is not None:
         args = autocast_args(record.name, args, _cast)
     if kwargs or len(args) != plan.count:

@@ -19,7 +19,7 @@ from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_select import index_select, searchsorted
 from rushlight.tensors.functions_view import reshape, unsqueeze
-from rushlight.tensors.indexing import check_index
+from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.inplace import store
 from rushlight.tensors.tensor import Tensor
 

@@ -9,7 +9,7 @@ from rushlight.ops.class_target import class_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
-from rushlight.tensors.indexing import check_index
+from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.tensor import Tensor
 
 

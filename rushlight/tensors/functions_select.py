@@ -19,7 +19,8 @@ from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
-from rushlight.tensors.indexing import check_index, getitem, put
+from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.indexing import getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.results import result_class

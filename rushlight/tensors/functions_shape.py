@@ -26,7 +26,8 @@ from rushlight.tensors.functions_diagonal import (
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
-from rushlight.tensors.indexing import check_index, fill
+from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.indexing import fill
 from rushlight.tensors.inplace import check_apart
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.size import Size, parse_size

@@ -27,12 +27,11 @@ from rushlight.tensors.creation import number_node
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import select_at
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
+from rushlight.tensors.index_checks import CHECK_LIMIT
 from rushlight.tensors.index_items import item_of, items_of
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
-
-CHECK_LIMIT = 1 << 16  # index tensors in memory up to this size are checked when recorded
 
 
 class _Plan:
@@ -335,35 +334,6 @@ def _ready(index: Tensor, size: int, dim: int, batch: tuple) -> Node:
     if not known or low < 0:
         node = wrap_index(node, size)
     return node if node.shape == batch else ops.expand.node(node, batch)
-
-
-def check_index(
-    index: Tensor, size: int, message: str, error: type[Exception], negative: str = "",
-    ignored: int | None = None,
-) -> None:  # fmt: skip
-    """Indices whose values are known are checked when the op is recorded: 0 <= index < size.
-
-    `{bad}` in a message is the wrong index, `{at}` its place; `ignored` is a value that means
-    "none".
-    """
-    if open_session() is not None or index.numel() > CHECK_LIMIT:
-        return
-    values = index._storage.foreign
-    if values is None or index._view is not None:
-        if (node := index._value()).leaf != "buffer":
-            return
-        values = value_of(node)
-    if values.dtype == np.int64 and values.size and int(values.view(np.uint64).max()) < size:
-        return  # negative numbers are large ones without a sign
-    wrong = (values < 0) | (values >= size)
-    if ignored is not None:
-        wrong &= values != ignored
-    if wrong.any():
-        at = tuple(int(i) for i in np.argwhere(wrong)[0])
-        bad = int(values[at])
-        text = negative if bad < 0 and negative else message
-        place = str(at[0] if len(at) == 1 else at)
-        raise error(text.replace("{bad}", str(bad)).replace("{at}", place))
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from rushlight.autograd.mode import STATE
@@ -153,10 +154,7 @@ class Tensor(GradSide):
         return len(self._shape)
 
     def numel(self) -> int:
-        count = 1
-        for size in self._shape:
-            count *= size
-        return count
+        return prod(self._shape)
 
     nelement = numel
 

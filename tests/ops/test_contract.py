@@ -26,7 +26,7 @@ PRIMITIVES = {
     "iota": "iota",
     "random": "random_bits",
     "pairs": "pair_dot pair_index pair_mask",
-    "attention": "flash_attention flash_lse flash_top pair_sum",
+    "attention": "flash_attention flash_lse flash_top pair_sum pair_bins",
 }
 PARAMS = {
     "reshape": "x shape",

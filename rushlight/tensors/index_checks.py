@@ -1,0 +1,44 @@
+"""Indices whose values are known are checked before anything is recorded.
+
+In: a tensor of indices and the size that they index. Out: nothing, or the caller's error with the
+wrong index and its place. Others are checked by the program that uses them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rushlight.engine.capture import open_session
+from rushlight.tensors.storage import value_of
+from rushlight.tensors.tensor import Tensor
+
+CHECK_LIMIT = 1 << 16  # index tensors in memory up to this size are checked when recorded
+
+
+def check_index(
+    index: Tensor, size: int, message: str, error: type[Exception], negative: str = "",
+    ignored: int | None = None,
+) -> None:  # fmt: skip
+    """Indices whose values are known are checked when the op is recorded: 0 <= index < size.
+
+    `{bad}` in a message is the wrong index, `{at}` its place; `ignored` is a value that means
+    "none".
+    """
+    if open_session() is not None or index.numel() > CHECK_LIMIT:
+        return
+    values = index._storage.foreign
+    if values is None or index._view is not None:
+        if (node := index._value()).leaf != "buffer":
+            return
+        values = value_of(node)
+    if values.dtype == np.int64 and values.size and int(values.view(np.uint64).max()) < size:
+        return  # negative numbers are large ones without a sign
+    wrong = (values < 0) | (values >= size)
+    if ignored is not None:
+        wrong &= values != ignored
+    if wrong.any():
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        bad = int(values[at])
+        text = negative if bad < 0 and negative else message
+        place = str(at[0] if len(at) == 1 else at)
+        raise error(text.replace("{bad}", str(bad)).replace("{at}", place))
