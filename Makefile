@@ -16,7 +16,7 @@ python := $(bin)/python
         test-programs
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, let it write (ARGS="--resume", "--attention window", "--loss fused")
 	$(bin)/rushlight demo $(ARGS)

@@ -61,7 +61,7 @@ ARROWS: dict[str, set[str]] = {
     "cuda": {"amp"} | _PUBLIC,
     # Names that PyTorch scripts ask for; they know nothing.
     "accelerator": set(),
-    "cpu": set(),
+    "cpu": {"base"},
     "mps": set(),
     "mtia": set(),
     "xpu": set(),

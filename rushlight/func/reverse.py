@@ -5,11 +5,13 @@ A product J v is the gradient of (v -> v^T J) at v: two reverse passes, since gr
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import rushlight as torch
 from rushlight import names as _names
+from rushlight.func.batched import vmap
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
@@ -133,7 +135,7 @@ def jacobian(
     """The derivative of each output by each input: shape `output.shape + input.shape`.
 
     A tuple of inputs gives a tuple, a tuple of outputs a tuple of those. `vectorize` and
-    `strategy` change nothing: one pass per element of the output is recorded, and compiled at once.
+    `strategy` change nothing: the pass of one element is done for all elements at once.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise AssertionError(
@@ -145,15 +147,17 @@ def jacobian(
     many_out, ys = _run(func, xs, "jacobian")
     rows = []
     for y in ys:
-        units = torch.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape).unbind(0)
-        found = [_grad((y,), xs, (u,), create_graph, "jacobian" if strict else "") for u in units]
-        parts = tuple(
-            torch.stack([row[i] for row in found]).reshape(*y.shape, *x.shape) if found
-            else torch.zeros(*y.shape, *x.shape, dtype=x.dtype)
-            for i, x in enumerate(xs)
-        )  # fmt: skip
+        units = torch.eye(y.numel(), dtype=y.dtype).reshape(y.numel(), *y.shape)
+        one = functools.partial(_row, y, xs, create_graph, "jacobian" if strict else "")
+        found = vmap(one)(units) if y.numel() else [torch.zeros(0, *x.shape) for x in xs]
+        parts = tuple(f.reshape(*y.shape, *x.shape) for f, x in zip(found, xs, strict=True))
         rows.append(_finish(parts, many_in, create_graph))
     return tuple(rows) if many_out else rows[0]
+
+
+def _row(y: Any, xs: Tensors, create_graph: bool, strict: str, unit: Any) -> Tensors:
+    """The derivatives of one element of an output."""
+    return _grad((y,), xs, (unit,), create_graph, strict)
 
 
 def _scalar(func: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 REFUSED: dict[str, str] = {
     "torch.nested": "there are no nested tensors; use torch.nn.utils.rnn.pad_sequence and masks, "
     "or flex_attention with a document mask",
+    "torch.export": "programs are not exported yet; torch.fx.symbolic_trace gives a graph of "
+    "calls, torch.compile runs a program as one",
 }
 _QUANTIZED = "there are no quantized dtypes"
 _ONE_PROCESS = "programs run as one process; groups of more are not there yet"

@@ -112,12 +112,17 @@ def ask(public: Any, taking: list[Any], args: tuple, kwargs: dict[str, Any]) -> 
     )
 
 
-class Overridable:
-    """A public function that can be taken over."""
+def public_function(module: str, name: str) -> Any:
+    """The function of this name, as pickles find it."""
+    return getattr(importlib.import_module(module), name)
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+
+class Overridable:
+    """A public function that can be taken over. `place`: its module and its name there."""
+
+    def __init__(self, function: Callable[..., Any], *place: str) -> None:
         functools.update_wrapper(self, function)
-        self.__wrapped__ = function
+        self.__wrapped__, self._place = function, place
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return call(self, self.__wrapped__, args, kwargs)
@@ -134,13 +139,20 @@ class Overridable:
         return repr(self.__wrapped__)
 
     def __reduce__(self) -> Any:
-        return (getattr, (torch, self.__name__))
+        return (public_function, self._place)
+
+    def __copy__(self) -> Overridable:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Overridable:
+        return self
 
 
 def taken_over(function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """The first call in this process with an object that is no tensor and takes over."""
     turn_on()
-    return call(Overridable(function), function, args, kwargs)
+    name = function.__name__
+    return call(Overridable(function, "rushlight", name), function, args, kwargs)
 
 
 def method_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -172,7 +184,7 @@ def turn_on() -> None:
     """From now on classes and modes are asked."""
     for name, function in list(TABLE.items()):
         if isinstance(function, FunctionType) and name not in LEFT:
-            TABLE[name] = Overridable(function)
+            TABLE[name] = Overridable(function, "rushlight", name)
             if name in vars(torch):
                 setattr(torch, name, TABLE[name])
     for path in SPACES:
@@ -180,7 +192,7 @@ def turn_on() -> None:
         for name in space.__all__:
             function = getattr(space, name)
             if isinstance(function, FunctionType):
-                setattr(space, name, Overridable(function))
+                setattr(space, name, Overridable(function, space.__name__, name))
     for name, found in list(vars(torch.Tensor).items()):
         if isinstance(found, FunctionType | functools.partialmethod):
             if name not in LEFT_METHODS and (name[0] != "_" or name[:2] == "__"):

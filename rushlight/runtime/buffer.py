@@ -73,8 +73,10 @@ class _Block(Buffer):
     __slots__ = ()
 
     def __del__(self) -> None:
+        if allocator is None or allocator.DEFAULT is None:
+            return  # the interpreter is going down
         owner, pool = getattr(self, "owner", None), allocator.DEFAULT
-        if type(owner) is Block and pool is not None:  # None: the interpreter is going down
+        if type(owner) is Block:
             self.owner = None
             pool.give(owner)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import DType, float32, float64, int64, uint8
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functional_image import (
@@ -53,9 +53,12 @@ def interpolate(
         return resize_smoothly(input, sizes, scales, mode, bool(align_corners))
     resize = _cubic if mode == "bicubic" else _linear if mode in LINEAR else _nearest
     setting = mode == "nearest-exact" if resize is _nearest else bool(align_corners)
+    result = input if resize is _nearest else input.to(_real(input))
     for axis in range(spatial):
-        input = resize(input, axis + 2, sizes[axis], scales[axis], setting)
-    return input
+        result = resize(result, axis + 2, sizes[axis], scales[axis], setting)
+    if input._dtype is uint8 and resize is not _nearest:
+        result = apply(ops.round_, (result,)).clamp(0, 255)
+    return result.to(input._dtype)
 
 
 upsample = interpolate
@@ -87,10 +90,16 @@ def _wanted(input: Tensor, size: Any, scale_factor: Any, recompute: bool) -> tup
 def _places(input: Tensor, dim: int, size: int, scale: Any, corners: bool) -> Tensor:
     """Where each new element lies in the old dimension, as real numbers."""
     have = input._shape[dim]
+    line = arange(size, dtype=_real(input))
     if corners:
-        return arange(size, dtype=input._dtype) * ((have - 1) / (size - 1) if size > 1 else 0.0)
+        return line * ((have - 1) / (size - 1) if size > 1 else 0.0)
     ratio = 1.0 / scale if scale else have / size
-    return (arange(size, dtype=input._dtype) + 0.5) * ratio - 0.5
+    return (line + 0.5) * ratio - 0.5
+
+
+def _real(input: Tensor) -> DType:
+    """What places and weights are computed in: bfloat16 and uint8 count to 256 only."""
+    return float64 if input._dtype is float64 else float32
 
 
 def _along(input: Tensor, dim: int, line: Tensor) -> Tensor:
@@ -100,7 +109,7 @@ def _along(input: Tensor, dim: int, line: Tensor) -> Tensor:
 def _nearest(input: Tensor, dim: int, size: int, scale: Any, exact: bool) -> Tensor:
     have = input._shape[dim]
     ratio = 1.0 / scale if scale else have / size
-    place = (arange(size, dtype=input._dtype) + (0.5 if exact else 0.0)) * ratio
+    place = (arange(size, dtype=_real(input)) + (0.5 if exact else 0.0)) * ratio
     return input.index_select(dim, place.floor().to(int64).clamp(max=have - 1))
 
 

@@ -17,8 +17,10 @@ var<private> nan_bits: u32 = 0x7fc00000u;
 // Compilers may take (x + big) - big for x; what they cannot see through stays a rounding.
 fn opaque(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) ^ u32(status[1])); }
 
-// 0 for an index out of range, which is told to the host. Without a sign there is one comparison;
-// and lavapipe (Mesa 22.3) gets 1li >= 0li wrong.
+// The order of signed numbers without signs: lavapipe (Mesa 22.3) compares some i64 wrongly.
+fn order(x: i64) -> u64 { return u64(x) ^ 9223372036854775808lu; }
+
+// 0 for an index out of range, which is told to the host.
 fn check_index(index: i64, size: i64, site: i64) -> i64 {
     let inside = u64(index) < u64(size);
     if (!inside) { status[0] = site; }
@@ -71,6 +73,8 @@ class WGSL(Language):
             op = "ne"
         if op == "ne" and args[0] == args[1]:  # is it NaN? Compilers may say there is none
             return f"((bitcast<u32>({args[0]}) & 0x7fffffffu) > 0x7f800000u)"
+        if op in ("lt", "le", "gt", "ge") and source is int64:
+            args = [f"order({arg})" for arg in args]
         if op == "sub" and _LARGE.fullmatch(args[1]):
             args = [f"opaque({args[0]})", args[1]]
         if op in ("raw_shl", "raw_shr"):

@@ -9,6 +9,7 @@ import rushlight as torch
 from rushlight.losses import by_classes, by_tokens, chunks
 from rushlight.losses import fused_linear_cross_entropy as fused
 from rushlight.losses.plain_linear_cross_entropy import plain_loss
+from rushlight.runtime import buffer
 
 nn, F = torch.nn, torch.nn.functional
 loss_of = F.linear_cross_entropy
@@ -275,6 +276,28 @@ def test_at_most_16_mib_of_logits_at_once(monkeypatch):
     monkeypatch.setattr(fused, "FEW_TOKENS", 3)
     torch.autograd.grad(loss_of(X, W, SOFT, label_smoothing=0.1, reduction="sum"), X)
     assert sizes == [(5, 4), (5, 3)]
+
+
+@pytest.mark.parametrize("owner", ["rushlight", "numpy"])
+def test_memory_above_gradients_is_a_few_chunks(owner, monkeypatch):
+    """No copy of the weight or of its gradient, but one where numpy owns it."""
+    rows, width, classes = 128, 512, 4000
+    monkeypatch.setattr(chunks, "LOGITS_AT_ONCE", 32 * classes)
+    monkeypatch.setattr(fused, "FEW_TOKENS", 1)
+    x, w = torch.randn(rows, width, requires_grad=True), torch.randn(classes, width)
+    if owner == "numpy":
+        w = torch.from_numpy(w.numpy())
+    w.requires_grad_()
+    target = torch.randint(0, classes, (rows,))
+    torch.flush()
+    before = buffer.memory_allocated()
+    buffer.reset_peak()
+    loss = loss_of(x, w, target)
+    loss.backward()
+    torch.flush()
+    gradients = 4 * (x.numel() + w.numel())
+    above = buffer.max_memory_allocated() - before - gradients
+    assert above < 4 * w.numel() * (owner == "numpy") + 4 * 4 * 32 * classes
 
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])

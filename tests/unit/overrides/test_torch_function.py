@@ -1,5 +1,8 @@
 """Classes and modes that take over calls (`__torch_function__`)."""
 
+import copy
+import pickle
+
 import pytest
 
 import rushlight as torch
@@ -115,6 +118,12 @@ def test_switched_off_inside_the_context():
     with DisableTorchFunctionSubclass():
         assert type(x + 1) is torch.Tensor
     assert type(x + 1) is Plain
+
+
+def test_functions_are_copied_and_pickled_by_name():
+    for function in (torch.exp, F.gelu, torch.linalg.norm, torch.stack):
+        assert pickle.loads(pickle.dumps(function)) is function
+        assert copy.deepcopy([function])[0] is function
 
 
 def test_modes_see_calls_from_the_inside_out():

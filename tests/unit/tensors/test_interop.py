@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.runtime.buffer import memory_allocated
 
 
 def test_pickle_and_deepcopy():
@@ -66,3 +67,35 @@ def test_storage_of_constants_is_never_computed():
     torch.flush()
     x.add_(2)
     assert x.item() == 2 and torch.zeros(()).item() == 0
+
+
+def test_numpy_of_a_lonely_value_is_its_memory():
+    x = torch.randn(300_000) * 2
+    torch.flush()
+    before = memory_allocated()
+    array = x.numpy()
+    assert memory_allocated() == before
+    array[0] = 7
+    assert x[0] == 7
+
+
+@pytest.mark.parametrize("holder", ["clone", "graph", "view", "later"])
+def test_numpy_of_a_value_that_others_hold_leaves_theirs(holder):
+    w = torch.randn(4)
+    y = w * 2
+    leaf = torch.ones(4, requires_grad=True)
+    held = {
+        "clone": lambda: y.clone(),
+        "graph": lambda: leaf * y.detach(),
+        "view": lambda: y[1:] + 0,
+        "later": lambda: y * 3,
+    }[holder]()
+    want = w.tolist()
+    y.numpy()[:] = 100
+    if holder == "graph":
+        held.sum().backward()
+        assert leaf.grad.tolist() == [2 * v for v in want]
+    factor = {"later": 6}.get(holder, 2)
+    expected = [factor * v for v in want[1:] if holder == "view"] or [factor * v for v in want]
+    assert torch.allclose(held.detach(), torch.tensor(expected))
+    assert y.tolist() == [100.0] * 4

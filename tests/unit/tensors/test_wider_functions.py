@@ -212,3 +212,27 @@ def test_logsumexp_of_one_complex_number_has_the_angle_of_the_others() -> None:
 
 def test_logit_of_integers() -> None:
     near(torch.logit(torch.tensor([0, 1])), np.array([-np.inf, np.inf]))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_places_of_a_long_image_are_exact_in_narrow_dtypes(dtype: torch.dtype, mode: str) -> None:
+    """Both dtypes count to 256 only."""
+    image = torch.arange(700).remainder(200).reshape(1, 1, 1, 700)
+    got = F.interpolate(image.to(dtype), (1, 1400), mode=mode)
+    want = F.interpolate(image.float(), (1, 1400), mode=mode)
+    assert got.dtype is dtype
+    near(got.float(), want.clamp(0, 255) if dtype is torch.uint8 else want, 0.5)
+
+
+@pytest.mark.parametrize("name", ["entr", "ndtr", "log_ndtr", "ndtri", "modified_bessel_k0"])
+def test_special_functions_round_once_in_bfloat16(name: str) -> None:
+    x, function = torch.linspace(0.05, 0.95, 19).to(torch.bfloat16), getattr(torch.special, name)
+    got, want = function(x), function(x.double())
+    assert got.dtype is torch.bfloat16
+    assert ((got.double() - want).abs() <= 2**-8 * want.abs() + 1e-6).all()
+
+
+def test_polygamma_beside_poles_in_bfloat16() -> None:
+    got = torch.polygamma(2, torch.tensor(-8.5, dtype=torch.bfloat16))
+    near(got.float(), np.array(-0.0123291), 1e-4)
