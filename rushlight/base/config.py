@@ -68,6 +68,11 @@ def _parse_switch(text: str) -> bool:
 
 SWITCH = Kind(bool, "1 or 0 (also true/false, on/off, yes/no)", _parse_switch, lambda value: True)
 TEXT = Kind(str, "text", str, lambda value: True)
+# LLVM ends the process at a feature without its sign.
+FEATURES = Kind(
+    str, "LLVM features with + or -, separated by commas, as in '-avx512f,+fma'", str.strip,
+    lambda value: not value or all(len(f) > 1 and f[0] in "+-" for f in str(value).split(",")),
+)  # fmt: skip
 NAME = Kind(str, "a name", str.strip, lambda value: bool(value))
 FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: True)
 
@@ -151,7 +156,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Run Triton kernels in Triton's interpreter (slow, for tests)."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
-    Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", TEXT, "",
+    Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", FEATURES, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
     Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),

@@ -89,6 +89,8 @@ def test_switch_reads_words_for_off(text):
         ("RUSHLIGHT_CACHE", "cache", "maybe"),
         ("RUSHLIGHT_CACHE_LIMIT_MB", "cache_limit_mb", "0"),
         ("RUSHLIGHT_NUM_THREADS", "num_threads", "1.5"),
+        ("RUSHLIGHT_CPU_FEATURES", "cpu_features", "generic"),
+        ("RUSHLIGHT_CPU_FEATURES", "cpu_features", "-avx2,fma"),
     ],
 )
 def test_bad_text_is_refused_by_name(variable, field, text):
