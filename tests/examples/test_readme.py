@@ -20,11 +20,23 @@ sys.meta_path.insert(0, Finder())
 """
 
 
-def readme_program() -> str:
+def readme_programs() -> list[str]:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert "range(500)" in program
+    return re.findall(r"```python\n(.*?)```", text, re.S)
+
+
+def readme_program() -> str:
+    (program,) = [program for program in readme_programs() if "range(500)" in program]
     return program
+
+
+def test_attention_of_the_readme_gives_gradients():
+    (program,) = [program for program in readme_programs() if "flex_attention" in program]
+    names: dict = {"__name__": "readme"}
+    exec(compile(program.replace("4096", "300"), "README.md", "exec"), names)
+    assert names["out"].shape == (1, 8, 300, 64)
+    assert all(float(names[x].grad.abs().sum()) > 0 for x in ("q", "k", "v", "slopes"))
+    assert len(readme_programs()) == 2
 
 
 def test_twenty_lines_of_the_readme_learn_something(capsys):
