@@ -98,7 +98,7 @@ def test_turns_alternate_and_the_first_two_are_not_counted(run, monkeypatch):
         def ask(self, request):
             if request == "run":
                 order.append(self.module)
-            return {"seconds": float(len(order)), "peak_mb": 1.0}
+            return {"seconds": float(len(order)), "peak_mb": 1.0, "extra_mb": None}
 
         def close(self):
             order.append(f"close {self.module}")
