@@ -197,8 +197,8 @@ class ProgramCache:
         backend = find_backend(backend_name)
         caps = backend.require()
         trace = watch.compile_trace(self.compiled, backend, caps, lambda: sample_of(recording))
-        # Whoever listens, or wants checks, wants the passes.
-        is_plain = trace is SILENT and config.check == 0
+        # Whoever listens, or wants checks, wants the passes: a plan from disk knows no lines.
+        is_plain = trace is SILENT and config.check == 0 and not watch.is_watched()
         key = key_of(recording, template, donated, backend, caps) if is_plain else None
         found = None if key is None else find_plan(key, recording.order, backend, caps)
         if found is not None:
