@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -43,6 +44,7 @@ _node = operator.attrgetter("node")
 _values = operator.methodcaller("values")
 
 MOST_TRIES = 3
+NO_STATE: Mapping[str, Any] = MappingProxyType({})
 NUMBERS = frozenset((type(None), bool, int, float, str))
 _KNOWN: WeakKeyDictionary[Any, dict[int, Known]] = WeakKeyDictionary()
 
@@ -85,10 +87,16 @@ def _is_special(optimizer: Any) -> bool:
     )  # fmt: skip
 
 
+def _states_of(optimizer: Any, params: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """The states of parameters; asking for one that is not there does not make it."""
+    find = optimizer.state.get
+    return [find(param, NO_STATE) for param in params]
+
+
 def _tensors_of(optimizer: Any, params: Sequence[Any]) -> list[Any]:
     """Parameters, their gradients, and all tensors of their states."""
-    states = [optimizer.state[param] for param in params]
-    held = [v for v in chain.from_iterable(map(_values, states)) if isinstance(v, Tensor)]
+    held = [v for v in chain.from_iterable(map(_values, _states_of(optimizer, params)))
+            if isinstance(v, Tensor)]  # fmt: skip
     return [*params, *map(_grad, params), *held]
 
 
@@ -100,7 +108,7 @@ class Update:
         self.params, self.names = list(params), list(group)
         self.rate_at = self.names.index("lr") if "lr" in group else None
         self.options = self._options(group)
-        self.states = [optimizer.state[param] for param in params]
+        self.states = _states_of(optimizer, params)
         self.held = list(chain.from_iterable(map(_values, self.states)))
         self.held_names = list(chain.from_iterable(self.states))
         self.tensors = list(dict.fromkeys(_tensors_of(optimizer, params)))
@@ -127,7 +135,7 @@ class Update:
             and optimizer.state is self.state
             and list(group) == self.names
             and all(map(_is, self._options(group), self.options))
-            and all(map(_is, map(self.state.__getitem__, params), self.states))
+            and all(map(_is, _states_of(optimizer, params), self.states))
             and list(chain.from_iterable(self.states)) == self.held_names
             and all(map(_is, chain.from_iterable(map(_values, self.states)), self.held))
             and self._tensors_fit(params)

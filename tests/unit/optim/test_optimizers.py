@@ -328,3 +328,14 @@ def test_adam_finds_the_minimum():
         ((x - target) ** 2).sum().backward()
         optimizer.step()
     assert (x - target).abs().max().item() < 1e-2
+
+
+def test_what_keeps_no_state_has_none():
+    """Steps that are repeated do not make entries by looking for them."""
+    param = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([param], lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (param * param).sum().backward()
+        optimizer.step()
+    assert optimizer.state_dict()["state"] == {}
