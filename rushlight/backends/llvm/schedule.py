@@ -222,7 +222,7 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     period = period_along([grid.b], grid.k.name)
     if period <= MAX_PERIOD:
         unroll = ceildiv(unroll, period) * period
-    return ThinSchedule(lanes, nc, unroll, rows > 1 and along_k(grid.a, grid.m, grid.k), on_k)
+    return ThinSchedule(lanes, nc, unroll, along_k(grid.a, grid.m, grid.k), on_k)
 
 
 def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
