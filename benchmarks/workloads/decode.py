@@ -4,6 +4,8 @@ With 4-bit weights Rushlight keeps them packed; PyTorch has no such product on t
 same numbers as float32, or as bfloat16 in the bfloat16 case.
 """
 
+import importlib
+
 import numpy as np
 
 from workloads import Case
@@ -39,7 +41,7 @@ def make_weight(torch, rng, shape, weights):
     halves = np.array([0.01, -0.075], "<f2") * rng.uniform(0.5, 1, (len(blocks), 1))
     blocks[:, :4] = halves.astype("<f2").view(np.uint8)
     if weights == "4-bit" and torch.__name__ == "rushlight":
-        gguf = __import__("rushlight.serialization.gguf", fromlist=["pack_blocks"])
+        gguf = importlib.import_module(f"{torch.__name__}.serialization.gguf")
         return gguf.pack_blocks("Q4_1", shape, torch.tensor(blocks))
     scale, low = (half.astype(np.float32) for half in halves.astype("<f2").T[:, :, None])
     quants = np.concatenate([blocks[:, 4:] & 15, blocks[:, 4:] >> 4], 1)

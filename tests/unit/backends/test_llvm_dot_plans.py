@@ -216,7 +216,7 @@ def scaled_blocks(m, n, k, block=32) -> Case:
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("caps", TARGETS.values(), ids=TARGETS)
 def test_a_block_of_k_shares_its_scale(m, k, caps):
-    """What divides k is unrolled by whole blocks: equal bits, and few loads of scales."""
+    """What divides k is unrolled by whole blocks, with the bits of a packed operand."""
     case = scaled_blocks(m, 40, k)
     schedule = choose_schedule(case.grid, split_target(caps.features), 1)
     assert isinstance(schedule, ThinSchedule)
