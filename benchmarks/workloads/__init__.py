@@ -30,7 +30,9 @@ NAMES = (
     "fused_loss",
     "optimizers",
     "sort_scan",
+    "passes",
     "cnn",
+    "growth",
     "import_time",
 )
 
