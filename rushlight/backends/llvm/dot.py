@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from rushlight.backends.llvm.access import free_names, stride_along
-from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.memory import prefetch
@@ -36,6 +36,7 @@ from rushlight.backends.llvm.schedule import (
     ThinSchedule,
     choose_schedule,
     dot_grain,
+    lanes_of,
 )
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
@@ -81,7 +82,8 @@ def plan_dot(
     grid: DotGrid, target: Target, threads: int
 ) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
     """The form of a contraction that is emitted, and its schedule."""
-    grid = orient(fold_shared_batch(grid))
+    lanes = lanes_of(grid.acc_dtype, target)
+    grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
     return grid, choose_schedule(grid, target, threads)
 
 
@@ -124,9 +126,17 @@ class DotEmitter:
             few = replace(self.shape, rows=FEW_ROWS)
             self.few = micro_kernel(ctx.module, few, ctx.target)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
-        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
-        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
+        whole_k = self.one_step or s.kc % s.lanes == 0
+        whole_n = s.nc % s.lanes == 0
+        self.a = Operand(
+            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None,
+            s.along_k_a and whole_k,
+        )  # fmt: skip
+        self.b = Operand(
+            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
+            whole_k if s.along_k_b else whole_n,
+        )  # fmt: skip
         self.layout = self._layout()
         blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
         self.extents = [*(axis.extent for axis in grid.batch), *blocks]
@@ -214,7 +224,7 @@ class DotEmitter:
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""
         ctx, grid, s = self.ctx, self.grid, self.schedule
-        reads = _tile_reads(grid)
+        reads = _tile_reads(grid, s.lanes)
         if not reads:
             return
         rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
@@ -259,7 +269,8 @@ class DotEmitter:
                     grid.m.name: builder.add(m0, row),
                     grid.n.name: builder.add(n0, column),
                 }
-                lanes, known = Lanes(s.lanes, grid.n, mask), {result: sums}
+                lanes = Lanes(s.lanes, grid.n, mask, s.nc % s.lanes == 0)
+                known = {result: sums}
                 emit_stores(ctx, builder, grid.stores, env, lanes, known)
 
             in_vectors(ctx, builder, columns, s.lanes, finish)
@@ -271,14 +282,14 @@ class DotEmitter:
         return builder.gep(base, [i64(offset)], source_etype=ir.IntType(8))
 
 
-def _tile_reads(grid: DotGrid) -> list[tuple[Buffer, Expr]]:
+def _tile_reads(grid: DotGrid, lanes: int) -> list[tuple[Buffer, Expr]]:
     """What the epilogue reads once per output, side by side along n: (buffer, index)."""
     names = free_names([store.value for store in grid.stores])
     loads = [node.meta for node in names if node.op == "load" and not node.args]
     return [
         (buffer, at)
         for buffer, at in dict.fromkeys(loads)
-        if stride_along(at, grid.n.name, names) == 1
+        if stride_along(at, grid.n.name, names, lanes) == 1
         and stride_along(at, grid.m.name, names) != 0
         and all(var.kind != "value" for var in variables(at).values())
     ]
