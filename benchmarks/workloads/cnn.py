@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 from workloads.gpt import fill_weights
 
 TITLE = "training step of a 4-convolution network (3-32-64-128-256) on 32 images of 3x32x32"
@@ -38,8 +38,8 @@ def build(torch, compiled):
     model = nn.Sequential(*layers(nn))
     fill_weights(torch, model)
     rng = np.random.default_rng(1)
-    x = torch.from_numpy(rng.standard_normal((BATCH, WIDTHS[0], SIDE, SIDE), dtype=np.float32))
-    y = torch.from_numpy(rng.integers(0, CLASSES, BATCH))
+    x = from_numpy(torch, rng.standard_normal((BATCH, WIDTHS[0], SIDE, SIDE), dtype=np.float32))
+    y = from_numpy(torch, rng.integers(0, CLASSES, BATCH))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
 
     def step():

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from workloads import from_numpy
+
 
 def build_gpt(torch, vocab=4096, block=256, layers=4, heads=8, width=256):
     """A new GPT with weights from a fixed seed, the same in every framework."""
@@ -47,7 +49,7 @@ def fill_weights(torch, model, seed=0):
         for name, p in model.named_parameters():
             if p.dim() >= 2:
                 values = rng.standard_normal(tuple(p.shape), dtype=np.float32) * 0.02
-                p.copy_(torch.from_numpy(values))
+                p.copy_(from_numpy(torch, values))
             elif name.endswith("bias"):
                 p.zero_()
 
@@ -91,7 +93,7 @@ def build_bfloat16_step(torch, model, batch=8, block=256, vocab=4096):
 
 def batch_of_tokens(torch, batch, block, vocab):
     """Tokens, and the tokens that follow them."""
-    tokens = torch.from_numpy(np.random.default_rng(1).integers(0, vocab, (batch, block + 1)))
+    tokens = from_numpy(torch, np.random.default_rng(1).integers(0, vocab, (batch, block + 1)))
     return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
 
 

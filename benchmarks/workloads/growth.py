@@ -6,7 +6,7 @@ a call, sizes about the caches' the step from one memory to the next.
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
 TITLE = "cost against size, rows of 1024 float32"
 WIDTH = 1024
@@ -18,7 +18,7 @@ def cases():
 
 
 def build(torch, name, n):
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal((n, WIDTH), dtype=np.float32))
+    x = from_numpy(torch, np.random.default_rng(0).standard_normal((n, WIDTH), dtype=np.float32))
     run = MAKERS[name]
     return Case(lambda: run(torch, x), {"byte": 8.0 * x.numel()}, tolerance=1e-2)
 

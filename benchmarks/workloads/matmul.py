@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
 TITLE = "matrix product"
 SIZES = (256, 512, 1024, 2048)
@@ -20,7 +20,7 @@ def cases():
 def build(torch, n, dtype):
     rng = np.random.default_rng(0)
     a, b = (
-        torch.from_numpy(rng.standard_normal((n, n), dtype=np.float32)).to(getattr(torch, dtype))
+        from_numpy(torch, rng.standard_normal((n, n), dtype=np.float32)).to(getattr(torch, dtype))
         for _ in range(2)
     )
     what, tolerance = ("flop", 1e-3) if dtype == "float32" else ("bfloat16 flop", 1e-2)

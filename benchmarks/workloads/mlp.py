@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 from workloads.gpt import fill_weights
 
 TITLE = "50 training steps of a 64-64-64-10 MLP, batch 32, SGD with momentum"
@@ -23,8 +23,8 @@ def build(torch, compiled):
     rng = np.random.default_rng(1)
     batches = [
         (
-            torch.from_numpy(rng.standard_normal((32, 64), dtype=np.float32)),
-            torch.from_numpy(rng.integers(0, 10, 32)),
+            from_numpy(torch, rng.standard_normal((32, 64), dtype=np.float32)),
+            from_numpy(torch, rng.integers(0, 10, 32)),
         )
         for _ in range(STEPS)
     ]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
 TITLE = "fused optimizer step on 25 parameters of 1 million float32"
 COUNT, NUMEL = 25, 1_000_000
@@ -19,8 +19,8 @@ def build(torch, name):
     rng = np.random.default_rng(0)
     parameters = []
     for _ in range(COUNT):
-        p = torch.nn.Parameter(torch.from_numpy(rng.standard_normal(NUMEL, dtype=np.float32)))
-        p.grad = torch.from_numpy(rng.standard_normal(NUMEL, dtype=np.float32))
+        p = torch.nn.Parameter(from_numpy(torch, rng.standard_normal(NUMEL, dtype=np.float32)))
+        p.grad = from_numpy(torch, rng.standard_normal(NUMEL, dtype=np.float32))
         parameters.append(p)
     kind, _, momentum = name.partition(" ")
     options = {"momentum": 0.9} if momentum else {}

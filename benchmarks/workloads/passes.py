@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
 TITLE = "one pass over memory: norms, transposes, embedding, random numbers"
 ROWS, COLUMNS, VOCAB, WIDTH = 4096, 1024, 4096, 256
@@ -18,7 +18,7 @@ def build(torch, name):
 
 
 def normal(torch, rng, *shape):
-    return torch.from_numpy(rng.standard_normal(shape, dtype=np.float32))
+    return from_numpy(torch, rng.standard_normal(shape, dtype=np.float32))
 
 
 def layer_norm(torch, rng):
@@ -52,7 +52,7 @@ def column_sums(torch, rng):
 
 def embedding_backward(torch, rng):
     weight = normal(torch, rng, VOCAB, WIDTH).requires_grad_()
-    tokens = torch.from_numpy(rng.integers(0, VOCAB, 16384))
+    tokens = from_numpy(torch, rng.integers(0, VOCAB, 16384))
     g = normal(torch, rng, 16384, WIDTH)
 
     def run():

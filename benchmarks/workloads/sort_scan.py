@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
 TITLE = "sort, topk and cumsum of 8 million float32"
 ROWS, COLUMNS = 1024, 8192
@@ -23,7 +23,7 @@ def cases():
 
 
 def build(torch, what, shape):
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
+    x = from_numpy(torch, np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
     work = {"element": float(x.numel())}
     if what.startswith("cumsum"):
         dim = 0 if what.endswith("columns") else -1
