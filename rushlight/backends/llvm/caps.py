@@ -30,6 +30,7 @@ class Target:
     avx512: bool  # masks on loads, stores and selects of every width
     fma: bool
     f16c: bool
+    bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
 
     @property
     def registers(self) -> int:
@@ -66,6 +67,7 @@ def split_target(features: str) -> Target:
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
+        bfloat16_pairs=avx512 and has.get("avx512bf16", False),
     )
 
 

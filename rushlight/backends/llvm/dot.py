@@ -26,6 +26,7 @@ from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
+from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
 from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
@@ -34,6 +35,7 @@ from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import (
     DotSchedule,
     ThinSchedule,
+    choose_dot_schedule,
     choose_schedule,
     dot_grain,
     lanes_of,
@@ -41,6 +43,7 @@ from rushlight.backends.llvm.schedule import (
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.base.dtypes import int32
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
 from rushlight.ir.scalar import acc, cast
@@ -67,6 +70,8 @@ def lower_dot_grid(
         )
     ctx = context("")
     grid, chosen = plan_dot(grid, ctx.target, caps.threads)
+    if isinstance(schedule, DotSchedule) and isinstance(chosen, DotSchedule):
+        schedule = replace(schedule, pairs=chosen.pairs)
     schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
@@ -84,7 +89,11 @@ def plan_dot(
     """The form of a contraction that is emitted, and its schedule."""
     lanes = lanes_of(grid.acc_dtype, target)
     grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
-    return grid, choose_schedule(grid, target, threads)
+    schedule = choose_schedule(grid, target, threads)
+    if isinstance(schedule, DotSchedule) and suits_pairs(grid, target):
+        grid = in_pairs(grid)
+        schedule = replace(choose_dot_schedule(grid, target, threads), pairs=True)
+    return grid, schedule
 
 
 @dataclass(frozen=True)
@@ -118,13 +127,14 @@ class DotEmitter:
         row_step = s.row_step if s.along_k_a else 0
         self.k_room = row_step or s.kc
         steps = (row_step, 1) if row_step else (1, s.rows)
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, s.pairs)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None
         if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
             few = replace(self.shape, rows=FEW_ROWS)
             self.few = micro_kernel(ctx.module, few, ctx.target)
+        dtype = int32 if s.pairs else dtype
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         whole_k = self.one_step or s.kc % s.lanes == 0
