@@ -53,6 +53,8 @@ from rushlight.ir.symint_walk import variables
 ALIGN = 64
 CACHE_LINE = 64
 FEW_ROWS = 4
+# Steps of k that are packed for all panels of a at a time.
+K_RUN = 16
 
 
 def lower_dot_grid(
@@ -125,7 +127,8 @@ class DotEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         row_step = s.row_step if s.along_k_a else 0
-        self.k_room = row_step or s.kc
+        # A panel [k][rows] is packed in vectors: the last one may reach beyond it.
+        self.k_room = row_step or s.kc + ceildiv(-s.rows % s.lanes, s.rows)
         steps = (row_step, 1) if row_step else (1, s.rows)
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, s.pairs)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
@@ -194,15 +197,8 @@ class DotEmitter:
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
         """One step of k: all tiles of the block."""
         ctx, s = self.ctx, self.schedule
-        a_block = ctx.args.local
-        b_panel = self._bytes(builder, a_block, self.layout.b)
-        with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
-            left = builder.sub(block.m_here, m)
-            panel = Panel(
-                self._elements(builder, a_block, builder.mul(m, i64(self.k_room))),
-                builder.add(block.m0, m), left, block.k0, block.kc,
-            )  # fmt: skip
-            self.pack_a.emit(builder, panel, block.env)
+        b_panel = self._bytes(builder, ctx.args.local, self.layout.b)
+        self._pack_a(builder, block)
         with ctx.for_range(builder, i64(0), block.n_here, s.columns) as n:
             left = builder.sub(block.n_here, n)
             first = builder.add(block.n0, n)
@@ -210,6 +206,26 @@ class DotEmitter:
             self.pack_b.emit(builder, panel, block.env)
             with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
                 self._tile(builder, block, b_panel, m, n)
+
+    def _pack_a(self, builder: ir.IRBuilder, block: Block) -> None:
+        """All panels of a. Where a lies along m, a few k of all panels at a time: that is a long
+        run of memory, and panel by panel would read each line of it several times."""
+        ctx, s = self.ctx, self.schedule
+        in_runs = not s.along_k_a and self.a.is_plain
+
+        def pack(k: ir.Value, count: ir.Value) -> None:
+            with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
+                left = builder.sub(block.m_here, m)
+                at = builder.add(builder.mul(m, i64(self.k_room)), builder.mul(k, i64(s.rows)))
+                target = self._elements(builder, ctx.args.local, at)
+                first, k0 = builder.add(block.m0, m), builder.add(block.k0, k)
+                self.pack_a.emit(builder, Panel(target, first, left, k0, count), block.env)
+
+        if not in_runs:
+            pack(i64(0), block.kc)
+            return
+        with ctx.for_range(builder, i64(0), block.kc, K_RUN) as k:
+            pack(k, min_value(builder, builder.sub(block.kc, k), i64(K_RUN)))
 
     def _tile(
         self, builder: ir.IRBuilder, block: Block, b_panel: ir.Value, m: ir.Value, n: ir.Value
