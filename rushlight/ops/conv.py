@@ -17,6 +17,7 @@ from rushlight.ir.symint import product
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
+from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, pad, permute, reshape, slice_
@@ -56,6 +57,8 @@ def columns_of(windows: Any, spatial: int, groups: int) -> Any:
 
 def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> Any:
     """The products of all windows of x (padded already) with weight[O, C/G, *kernel]."""
+    if is_depthwise(x.shape[1], weight.shape[0], weight.shape[2:], groups):
+        return depthwise(x, weight, stride, dilation)
     spatial = x.ndim - 2
     windows = windows_of(x, weight.shape[2:], stride, dilation)
     positions = windows.shape[2 : 2 + spatial]
@@ -132,6 +135,8 @@ def weight_back(
     """The gradient of the weight: one product over all batches and positions."""
     spatial = x.ndim - 2
     padded = pad_space(x, padding, padding, 0)
+    if is_depthwise(x.shape[1], g.shape[1], kernel, groups):
+        return depthwise_weight_back(g, padded, kernel, stride, dilation)
     used = [
         (n - 1) * s + (k - 1) * d + 1
         for n, s, k, d in zip(g.shape[2:], stride, kernel, dilation, strict=True)
@@ -246,7 +251,10 @@ def conv_samples(spatial: int) -> Any:
             weight = array(rng, 2 * groups, 4 // groups, *kernel)
             bias = None if groups == 2 else array(rng, 2 * groups)
             found.append(Sample((x, weight, bias), attrs))
-        return found
+        depthwise_attrs = {"stride": (2,) * spatial, "padding": (1,) * spatial}
+        depthwise_attrs |= {"dilation": (1,) * spatial, "groups": 4}
+        operands = (array(rng, 2, 4, *space), array(rng, 4, 1, *kernel), array(rng, 4))
+        return [*found, Sample(operands, depthwise_attrs)]
 
     return build
 
