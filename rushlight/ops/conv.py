@@ -11,20 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.node import const_node
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
 from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
+from rushlight.ops.conv_phases import phases_back, suits_phases
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import flip, pad, permute, reshape, slice_
+from rushlight.ops.movement import flip, permute, reshape, slice_
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
-from rushlight.ops.window import unfold, window_count
+from rushlight.ops.window import pad_space, unfold, window_count
 
 
 def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any:
@@ -32,17 +32,6 @@ def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any
     for i, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
         x = unfold(x, 2 + i, size, step, gap)
     return x
-
-
-def pad_space(
-    x: Any, low: Sequence[Any], high: Sequence[Any], fill: float, between: Any = ()
-) -> Any:
-    between = tuple(between) or (0,) * len(low)
-    if not any((*low, *high, *between)):
-        return x
-    zero = (0, 0)
-    value = const_node(fill, x.dtype)
-    return pad(x, value, (*zero, *low), (*zero, *high), (*zero, *between))
 
 
 def columns_of(windows: Any, spatial: int, groups: int) -> Any:
@@ -105,12 +94,20 @@ def swapped_weight(weight: Any, groups: int) -> Any:
 def spread_back(
     g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """The gradient of the input of a convolution: a convolution of the spread-out g.
+    """The gradient of the input of a convolution: a convolution of the spread-out g, or several
+    where a stride would spread it out.
 
     With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
     padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
+    if suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
+        one = (1,) * len(kernel)
+        shape = (g.shape[0], weight.shape[1] * groups, *space)
+        return phases_back(
+            g, weight, shape, stride, padding,
+            lambda spread, part: correlate(spread, swapped_weight(part, groups), one, one, groups),
+        )  # fmt: skip
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
     given = (0,) * len(reach) if cuts else padding
