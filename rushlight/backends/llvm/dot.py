@@ -49,6 +49,9 @@ from rushlight.ir.symint_walk import variables
 ALIGN = 64
 CACHE_LINE = 64
 FEW_ROWS = 4
+# Panels of a that are packed in one sweep over k.
+GROUP = 8
+GROUP_B = 4
 
 
 def lower_dot_grid(
@@ -114,7 +117,8 @@ class DotEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         row_step = s.row_step if s.along_k_a else 0
-        self.k_room = row_step or s.kc
+        # Panels of a a power of two apart would compete for cache lines.
+        self.k_room = row_step or s.kc + s.lanes
         steps = (row_step, 1) if row_step else (1, s.rows)
         self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
@@ -127,6 +131,9 @@ class DotEmitter:
         self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
         self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
+        self.pack_a, self.pack_b = PackEmitter(ctx, self.a), PackEmitter(ctx, self.b)
+        self.a_step, self.b_step = s.rows * self.k_room, (s.kc + 1) * s.columns
+        self.group_b = GROUP_B if self.pack_b.in_groups else 1
         self.layout = self._layout()
         blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
         self.extents = [*(axis.extent for axis in grid.batch), *blocks]
@@ -138,12 +145,11 @@ class DotEmitter:
             return -(-elements * size // ALIGN) * ALIGN
 
         b = bytes_of(s.mc * self.k_room + self.a.slack)
-        c = b + bytes_of(s.kc * s.columns + self.b.slack)
+        c = b + bytes_of(self.group_b * self.b_step + self.b.slack)
         return Layout(b, c, c if self.one_step else c + bytes_of(s.mc * s.nc))
 
     def emit(self) -> None:
         ctx, grid, s = self.ctx, self.grid, self.schedule
-        self.pack_a, self.pack_b = PackEmitter(ctx, self.a), PackEmitter(ctx, self.b)
         self.tile = ctx.stack_array(self.shape.element, s.rows * s.columns)
         with ctx.instances(self.extents) as coordinates:
             builder = ctx.builder
@@ -174,22 +180,61 @@ class DotEmitter:
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
         """One step of k: all tiles of the block."""
         ctx, s = self.ctx, self.schedule
-        a_block = ctx.args.local
-        b_panel = self._bytes(builder, a_block, self.layout.b)
-        with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
-            left = builder.sub(block.m_here, m)
-            panel = Panel(
-                self._elements(builder, a_block, builder.mul(m, i64(self.k_room))),
-                builder.add(block.m0, m), left, block.k0, block.kc,
-            )  # fmt: skip
-            self.pack_a.emit(builder, panel, block.env)
-        with ctx.for_range(builder, i64(0), block.n_here, s.columns) as n:
-            left = builder.sub(block.n_here, n)
-            first = builder.add(block.n0, n)
-            panel = Panel(b_panel, first, left, block.k0, block.kc)
-            self.pack_b.emit(builder, panel, block.env)
-            with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
-                self._tile(builder, block, b_panel, m, n)
+        first = i64(0)
+        if self.pack_a.in_groups:
+            at = self._panel_of_a(builder, block, first)
+            first = self._pack_groups(builder, block, self.pack_a, at, block.m_here, self.a_step)
+        with ctx.for_range(builder, first, block.m_here, s.rows) as m:
+            self.pack_a.emit(builder, self._panel_of_a(builder, block, m), block.env)
+        with ctx.for_range(builder, i64(0), block.n_here, s.columns * self.group_b) as n0:
+            here = min_value(builder, builder.sub(block.n_here, n0), i64(s.columns * self.group_b))
+            self._pack_b(builder, block, n0, here)
+            with ctx.for_range(builder, i64(0), here, s.columns) as n:
+                b_panel = self._panel_of_b(builder, block, n0, n).target
+                with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
+                    self._tile(builder, block, b_panel, m, builder.add(n0, n))
+
+    def _pack_b(
+        self, builder: ir.IRBuilder, block: Block, n0: ir.Value, here: ir.Value
+    ) -> None:
+        """Pack the `here` columns from n0 on: one panel, or a group of them."""
+        first = i64(0)
+        if self.group_b > 1:
+            at = self._panel_of_b(builder, block, n0, first)
+            first = self._pack_groups(builder, block, self.pack_b, at, here, self.b_step)
+        with self.ctx.for_range(builder, first, here, self.schedule.columns) as n:
+            self.pack_b.emit(builder, self._panel_of_b(builder, block, n0, n), block.env)
+
+    def _panel_of_b(
+        self, builder: ir.IRBuilder, block: Block, n0: ir.Value, n: ir.Value
+    ) -> Panel:
+        """The panel of column n of the group that begins at n0."""
+        base = self._bytes(builder, self.ctx.args.local, self.layout.b)
+        number = builder.sdiv(n, i64(self.schedule.columns))
+        at = builder.add(n0, n)
+        return Panel(
+            self._elements(builder, base, builder.mul(number, i64(self.b_step))),
+            builder.add(block.n0, at), builder.sub(block.n_here, at), block.k0, block.kc,
+        )  # fmt: skip
+
+    def _panel_of_a(self, builder: ir.IRBuilder, block: Block, m: ir.Value) -> Panel:
+        target = self._elements(builder, self.ctx.args.local, builder.mul(m, i64(self.k_room)))
+        left = builder.sub(block.m_here, m)
+        return Panel(target, builder.add(block.m0, m), left, block.k0, block.kc)
+
+    def _pack_groups(
+        self, builder: ir.IRBuilder, block: Block, pack: PackEmitter, at: Panel,
+        count: ir.Value, step: int,
+    ) -> ir.Value:  # fmt: skip
+        """Pack the whole panels of `count` lanes, GROUP at a time; return the first lane left."""
+        width = i64(pack.operand.width)
+        whole = pack.whole_panels(builder, count)
+        with self.ctx.for_range(builder, i64(0), whole, GROUP) as number:
+            some = min_value(builder, builder.sub(whole, number), i64(GROUP))
+            target = self._elements(builder, at.target, builder.mul(number, i64(step)))
+            first = builder.add(at.first, builder.mul(number, width))
+            pack.emit_group(builder, replace(at, target=target, first=first), block.env, some, i64(step))
+        return builder.mul(whole, width)
 
     def _tile(
         self, builder: ir.IRBuilder, block: Block, b_panel: ir.Value, m: ir.Value, n: ir.Value
@@ -214,6 +259,7 @@ class DotEmitter:
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""
         ctx, grid, s = self.ctx, self.grid, self.schedule
+        written = {store.dest for store in grid.stores}
         reads = _tile_reads(grid)
         if not reads:
             return
@@ -225,7 +271,7 @@ class DotEmitter:
             for buffer, at in reads:
                 first = emitter.pointer(buffer, at)
                 for offset in range(0, s.columns * buffer.dtype.itemsize, CACHE_LINE):
-                    prefetch(builder, self._bytes(builder, first, offset))
+                    prefetch(builder, self._bytes(builder, first, offset), to_write=buffer in written)
 
     def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
         if self.few is None:
@@ -272,9 +318,10 @@ class DotEmitter:
 
 
 def _tile_reads(grid: DotGrid) -> list[tuple[Buffer, Expr]]:
-    """What the epilogue reads once per output, side by side along n: (buffer, index)."""
+    """What the epilogue reads or writes once per output, side by side along n: (buffer, index)."""
     names = free_names([store.value for store in grid.stores])
     loads = [node.meta for node in names if node.op == "load" and not node.args]
+    loads += [(store.dest, store.at) for store in grid.stores if isinstance(store.dest, Buffer)]
     return [
         (buffer, at)
         for buffer, at in dict.fromkeys(loads)
