@@ -4,7 +4,7 @@ An instance computes a block of mc x nc outputs of one batch element:
 
     for k0 in steps of kc:                     (one step when k is short)
         pack the a block, panels of `rows` rows                    -> L2
-        for each panel of columns:
+        for each panel of columns:                 (packed in groups where b lies along n)
             pack the b panel [kc][columns]                         -> L1 or L2
             for each panel of rows:
                 micro kernel: C tile += a panel @ b panel          -> registers
@@ -49,7 +49,7 @@ from rushlight.ir.symint_walk import variables
 ALIGN = 64
 CACHE_LINE = 64
 FEW_ROWS = 4
-# Panels of a that are packed in one sweep over k.
+# Panels that are packed in one sweep over k; those of b wait in the cache for their turn.
 GROUP = 8
 GROUP_B = 4
 
@@ -194,9 +194,7 @@ class DotEmitter:
                 with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
                     self._tile(builder, block, b_panel, m, builder.add(n0, n))
 
-    def _pack_b(
-        self, builder: ir.IRBuilder, block: Block, n0: ir.Value, here: ir.Value
-    ) -> None:
+    def _pack_b(self, builder: ir.IRBuilder, block: Block, n0: ir.Value, here: ir.Value) -> None:
         """Pack the `here` columns from n0 on: one panel, or a group of them."""
         first = i64(0)
         if self.group_b > 1:
@@ -205,9 +203,7 @@ class DotEmitter:
         with self.ctx.for_range(builder, first, here, self.schedule.columns) as n:
             self.pack_b.emit(builder, self._panel_of_b(builder, block, n0, n), block.env)
 
-    def _panel_of_b(
-        self, builder: ir.IRBuilder, block: Block, n0: ir.Value, n: ir.Value
-    ) -> Panel:
+    def _panel_of_b(self, builder: ir.IRBuilder, block: Block, n0: ir.Value, n: ir.Value) -> Panel:
         """The panel of column n of the group that begins at n0."""
         base = self._bytes(builder, self.ctx.args.local, self.layout.b)
         number = builder.sdiv(n, i64(self.schedule.columns))
@@ -233,7 +229,9 @@ class DotEmitter:
             some = min_value(builder, builder.sub(whole, number), i64(GROUP))
             target = self._elements(builder, at.target, builder.mul(number, i64(step)))
             first = builder.add(at.first, builder.mul(number, width))
-            pack.emit_group(builder, replace(at, target=target, first=first), block.env, some, i64(step))
+            pack.emit_group(
+                builder, replace(at, target=target, first=first), block.env, some, i64(step)
+            )
         return builder.mul(whole, width)
 
     def _tile(
@@ -271,7 +269,9 @@ class DotEmitter:
             for buffer, at in reads:
                 first = emitter.pointer(buffer, at)
                 for offset in range(0, s.columns * buffer.dtype.itemsize, CACHE_LINE):
-                    prefetch(builder, self._bytes(builder, first, offset), to_write=buffer in written)
+                    prefetch(
+                        builder, self._bytes(builder, first, offset), to_write=buffer in written
+                    )
 
     def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
         if self.few is None:
