@@ -24,11 +24,13 @@ from rushlight.backends.llvm.attention_tiles import kind_of, max_value, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
+from rushlight.backends.llvm.prefetch import prefetch_row
 from rushlight.backends.llvm.schedule import (
     AttentionSchedule,
     along_k,
     panel_rows,
 )
+from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
 from rushlight.ir.symint import Expr, ceildiv, maximum
 
@@ -55,7 +57,7 @@ class AttentionEmitter:
             self.weights = WeightStep(self.vectors, side.sums, stored, self.pairs)
         else:
             self.softmax = SoftmaxStep(self.vectors, softmax, self.pairs)
-        self.inner = inner_of(side, self.accs, s, dtype)
+        self.inner = inner_of(side, self.accs, s, dtype, ctx.target)
         self._place_operands()
         self._place_state()
         self.cross = CrossSums(self.vectors, side, side.cross, self.layout)
@@ -78,7 +80,7 @@ class AttentionEmitter:
         operands = [m.operand(side.inner, s, dtype) for m in self.inner.matrices]
         self.packs = [PackEmitter(self.ctx, operand) for operand in operands]
         self.matrix_at = [
-            place(m.size(s) + operand.slack)
+            place(0 if m.is_in_place else m.size(s) + operand.slack)
             for m, operand in zip(self.inner.matrices, operands, strict=True)
         ]
 
@@ -168,10 +170,8 @@ class AttentionEmitter:
         ctx, s = self.ctx, self.schedule
         extent = ctx.int_expr(builder, self.side.inner.extent, {})
         rows = min_value(builder, builder.sub(extent, tile), i64(KEY_BLOCK))
-        for number, (matrix, pack) in enumerate(zip(self.inner.matrices, self.packs, strict=True)):
-            features = ctx.int_expr(builder, matrix.features.extent, {})
-            target = self._local(builder, self.matrix_at[number])
-            pack.emit(builder, Panel(target, tile, rows, i64(0), features), env)
+        self._matrices(builder, env, tile, rows)
+        self._prefetch(builder, env, tile, extent)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
             last = builder.sub(builder.add(start, min_value(builder, left, i64(s.columns))), i64(1))
@@ -179,6 +179,29 @@ class AttentionEmitter:
             place = Place({**env, self.side.owner.name: start}, left, tile, low, high)
             with builder.if_then(builder.icmp_signed("<", low, high)):
                 self._block(builder, place, panel, partial)
+
+    def _matrices(self, builder: ir.IRBuilder, env: Env, tile: ir.Value, rows: ir.Value) -> None:
+        """Pack the tile's matrices, but for those that are read where they lie."""
+        self.matrix_bases = []
+        for matrix, pack, at in zip(self.inner.matrices, self.packs, self.matrix_at, strict=True):
+            features = self.ctx.int_expr(builder, matrix.features.extent, {})
+            if matrix.is_in_place:
+                here = {**env, self.side.inner.name: tile, matrix.features.name: i64(0)}
+                emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
+                self.matrix_bases.append(emitter.pointer(*matrix.value.meta))
+                continue
+            self.matrix_bases.append(self._local(builder, at))
+            pack.emit(builder, Panel(self.matrix_bases[-1], tile, rows, i64(0), features), env)
+
+    def _prefetch(self, builder: ir.IRBuilder, env: Env, tile: ir.Value, extent: ir.Value) -> None:
+        """Ask for what the next tile packs: it comes while this one is computed."""
+        last = builder.sub(extent, i64(1))
+        with self.ctx.for_range(builder, i64(KEY_BLOCK), i64(2 * KEY_BLOCK)) as row:
+            index = IndexEmitter(self.ctx, builder, {})
+            here = {**env, self.side.inner.name: index.op("min", index.op("add", tile, row), last)}
+            for matrix in self.inner.matrices:
+                if matrix.is_rows:
+                    prefetch_row(self.ctx, builder, matrix.value, here, matrix.features)
 
     def _share(
         self, builder: ir.IRBuilder, start: ir.Value, last: ir.Value, tile: ir.Value,
@@ -230,7 +253,7 @@ class AttentionEmitter:
             matrix = self.inner.matrices[self.inner.of_sum[number]]
             row_step, k_step = matrix.of_features
             micro = self._micro(rows, matrix.of_features)
-            base = self._local(builder, self.matrix_at[self.inner.of_sum[number]])
+            base = self.matrix_bases[self.inner.of_sum[number]]
             with self.ctx.for_range(builder, i64(0), width, rows) as row:
                 skipped = builder.mul(place.low, i64(k_step))
                 a = self._elements(builder, base, builder.mul(row, i64(row_step)))
@@ -251,7 +274,7 @@ class AttentionEmitter:
         matrix = self.inner.matrices[at]
         row_step, _ = matrix.of_rows
         micro = self._micro(s.inner_rows, matrix.of_rows)
-        base, columns = self._local(builder, self.matrix_at[at]), i64(s.columns)
+        base, columns = self.matrix_bases[at], i64(s.columns)
         features = self.ctx.int_expr(builder, matrix.features.extent, {})
         start = builder.sub(place.low, builder.urem(place.low, i64(s.inner_rows)))
         with self.ctx.for_range(builder, start, place.high, s.inner_rows) as row:
