@@ -20,11 +20,10 @@ from rushlight.backends.llvm.attention_sides import (
     inner_of,
 )
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
-from rushlight.backends.llvm.attention_tiles import kind_of, max_value, tiles_of
+from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, max_value, present, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
-from rushlight.backends.llvm.prefetch import prefetch_row
 from rushlight.backends.llvm.schedule import (
     AttentionSchedule,
     along_k,
@@ -171,7 +170,6 @@ class AttentionEmitter:
         extent = ctx.int_expr(builder, self.side.inner.extent, {})
         rows = min_value(builder, builder.sub(extent, tile), i64(KEY_BLOCK))
         self._matrices(builder, env, tile, rows)
-        self._prefetch(builder, env, tile, extent)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
             last = builder.sub(builder.add(start, min_value(builder, left, i64(s.columns))), i64(1))
@@ -193,16 +191,6 @@ class AttentionEmitter:
             self.matrix_bases.append(self._local(builder, at))
             pack.emit(builder, Panel(self.matrix_bases[-1], tile, rows, i64(0), features), env)
 
-    def _prefetch(self, builder: ir.IRBuilder, env: Env, tile: ir.Value, extent: ir.Value) -> None:
-        """Ask for what the next tile packs: it comes while this one is computed."""
-        last = builder.sub(extent, i64(1))
-        with self.ctx.for_range(builder, i64(KEY_BLOCK), i64(2 * KEY_BLOCK)) as row:
-            index = IndexEmitter(self.ctx, builder, {})
-            here = {**env, self.side.inner.name: index.op("min", index.op("add", tile, row), last)}
-            for matrix in self.inner.matrices:
-                if matrix.is_rows:
-                    prefetch_row(self.ctx, builder, matrix.value, here, matrix.features)
-
     def _share(
         self, builder: ir.IRBuilder, start: ir.Value, last: ir.Value, tile: ir.Value,
         rows: ir.Value, code: ir.Value | None,
@@ -219,10 +207,10 @@ class AttentionEmitter:
             crosses = builder.icmp_signed("<", builder.add(tile, low), last)
             partial = crosses if partial is None else partial
         if code is not None:
-            kind = kind_of(builder, self.side, code, start)
-            high = builder.select(builder.icmp_signed("==", kind, i64(0)), low, high)
+            kinds = kinds_of(builder, self.side, code, start)
+            low, high = present(builder, self.side, kinds, low, high)
             if partial is not None:
-                partial = builder.and_(partial, builder.icmp_signed("==", kind, i64(1)))
+                partial = builder.and_(partial, any_is(builder, kinds, "==", 1))
         return low, high, partial
 
     def _block(

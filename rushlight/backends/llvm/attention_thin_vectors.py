@@ -9,9 +9,8 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.attention_sides import Layout
 from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
-from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add
-from rushlight.backends.llvm.prefetch import prefetch_row
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis
 from rushlight.ir.scalar import E, acc
 from rushlight.ir.symint import Expr
@@ -35,12 +34,24 @@ class ThinVectors:
         columns: range | None = None,
     ) -> None:  # fmt: skip
         """Ask for the same row of the next tile: its lines come while this tile is computed."""
+        while value.op == "cast":
+            value = value.args[0]
+        if value.op != "load" or value.args:
+            return
         extent = self.ctx.int_expr(builder, self.grid.s.extent, {})
         index = IndexEmitter(self.ctx, builder, {})
         following = index.op("add", key, i64(KEY_BLOCK))
         following = index.op("min", following, builder.sub(extent, i64(1)))
-        here = {**env, self.grid.s.name: following}
-        prefetch_row(self.ctx, builder, value, here, features, columns)
+        width: int = features.extent  # type: ignore[assignment]
+        line = 64 // value.dtype.itemsize
+        columns = columns or range(0, width)
+        for at in range(columns.start, min(columns.stop, width), line):
+            here = {**env, self.grid.s.name: following, features.name: i64(at)}
+            emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
+            buffer, offset = value.meta
+            place = emitter.pointer(buffer, offset)
+            args = [place, *(ir.Constant(ir.IntType(32), n) for n in (0, 2, 1))]
+            intrinsic(builder, "llvm.prefetch.p0", ir.VoidType(), args)
 
     # ---- memory --------------------------------------------------------------------------
 

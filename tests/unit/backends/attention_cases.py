@@ -30,7 +30,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.symint import Var
 from rushlight.ir.symint_walk import evaluate
 from rushlight.ops.attention import probabilities
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 from tests.unit.backends.llvm_run import run
 
 TABLES = ("starts_l", "spans_l", "starts_s", "spans_s")
@@ -117,7 +117,8 @@ def tables_of(kept: np.ndarray) -> tuple[np.ndarray, ...]:
                 here = mask[row : row + PAIR_ROWS, tile : tile + PAIR_TILE]
                 if here.any():
                     groups = np.split(here, range(PAIR_GROUP, len(here), PAIR_GROUP))
-                    codes = [int(g.any()) + int(g.all()) for g in groups]
+                    parts = [part for g in groups for part in (g[:, :PAIR_PART], g[:, PAIR_PART:])]
+                    codes = [int(p.any()) + int(p.size > 0 and p.all()) for p in parts]
                     number = tile // PAIR_TILE
                     spans.append((number, number + 1, sum(x << 2 * i for i, x in enumerate(codes))))
             starts.append(len(spans))
