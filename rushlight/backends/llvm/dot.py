@@ -17,7 +17,7 @@ shared, and the work repeated is about 1 / (mc / 16) of an operand's multiply-ad
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from llvmlite import ir
@@ -26,6 +26,7 @@ from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.batch import fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
+from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
 from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
@@ -116,17 +117,21 @@ class DotEmitter:
         row_step = s.row_step if s.along_k_a else 0
         self.k_room = row_step or s.kc
         steps = (row_step, 1) if row_step else (1, s.rows)
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps)
+        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
+        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
+        self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
+        reads = _tile_reads(grid)
+        self.outputs_ahead = ahead_of_outputs(grid, reads, s) if self.one_step else None
+        self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
+        asks = self.outputs_ahead is not None or self.b_ahead is not None
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, asks)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None
         if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
             few = replace(self.shape, rows=FEW_ROWS)
             self.few = micro_kernel(ctx.module, few, ctx.target)
-        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
-        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
-        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
-        self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         self.layout = self._layout()
         blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
         self.extents = [*(axis.extent for axis in grid.batch), *blocks]
@@ -202,14 +207,37 @@ class DotEmitter:
             c_block = self._bytes(builder, local, self.layout.c)
             at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
             tile = self._elements(builder, c_block, at)
-        self._prefetch(builder, block, m, n)
+        if self.outputs_ahead is None:
+            self._prefetch(builder, block, m, n)
         args = [a_panel, b_panel, i64(s.columns), block.kc, tile, block.first]
+        args += self._ahead(builder, block, m, n)
         self._multiply(builder, args, builder.sub(block.m_here, m))
         if block.last is None:
             self._epilogue(builder, block, tile, m, n)
             return
         with builder.if_then(block.last):
             self._epilogue(builder, block, tile, m, n)
+
+    def _ahead(
+        self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value
+    ) -> Sequence[ir.Value]:
+        """What a call of the micro kernel asks for: see dot_ahead.py."""
+        s = self.schedule
+        next_n = builder.add(n, i64(s.columns))
+        if self.outputs_ahead is not None:
+            next_m = builder.add(m, i64(s.rows))
+            here = builder.icmp_signed("<", next_m, block.m_here)
+            at_m = builder.add(block.m0, builder.select(here, next_m, i64(0)))
+            at_n = builder.add(block.n0, builder.select(here, n, next_n))
+            return self.outputs_ahead.walk(self.ctx, builder, block.env, at_m, at_n)
+        if self.b_ahead is None:
+            return ()
+        here = builder.icmp_signed("<", next_n, block.n_here)
+        at_n = builder.add(block.n0, builder.select(here, next_n, i64(0)))
+        k0 = builder.select(here, block.k0, builder.add(block.k0, block.kc))
+        tiles = builder.udiv(builder.add(block.m_here, i64(s.rows - 1)), i64(s.rows))
+        share = (builder.udiv(m, i64(s.rows)), tiles)
+        return self.b_ahead.walk(self.ctx, builder, block.env, at_n, k0, *share)
 
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""
