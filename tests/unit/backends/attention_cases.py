@@ -97,13 +97,18 @@ def make(
 
 
 def blocks(rng: np.random.Generator, length: int, keys: int) -> np.ndarray:
-    """Whole 128 x 64 blocks absent or full, some with holes."""
+    """Whole 128 x 64 blocks absent or full, some with holes, some made of 32 x 32 pieces."""
     kept = np.zeros((length, keys), bool)
     for row in range(0, length, PAIR_ROWS):
         for column in range(0, keys, PAIR_TILE):
             here = kept[row : row + PAIR_ROWS, column : column + PAIR_TILE]
-            kind = rng.integers(3)
-            here[...] = kind == 1 if kind < 2 else rng.random(here.shape) > 0.5
+            kind = rng.integers(4)
+            if kind < 3:
+                here[...] = kind == 1 if kind < 2 else rng.random(here.shape) > 0.5
+                continue
+            pieces = rng.integers(2, size=(PAIR_ROWS // PAIR_GROUP, PAIR_TILE // PAIR_PART))
+            whole = np.kron(pieces, np.ones((PAIR_GROUP, PAIR_PART))) > 0
+            here[...] = whole[: here.shape[0], : here.shape[1]]
     return kept
 
 
