@@ -14,7 +14,9 @@ import numpy as np
 
 from rushlight.backends.cfamily.code import ThreadProgram
 from rushlight.backends.cfamily.run import GroupExecutable, GroupPlan, Launch, sizes_at
-from rushlight.backends.triton.compile_impl import TARGETS, compile_lowered
+from rushlight.backends.triton.compile_impl import compile_lowered
+from rushlight.backends.triton.driver_impl import target_of
+from rushlight.backends.triton.module_text import print_module
 from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Plan
 from rushlight.runtime.cuda_impl import Gpu
@@ -23,15 +25,9 @@ from rushlight.runtime.cuda_impl import Gpu
 OWN_POINTERS = (0, 0)
 
 
-def target_of(gpu: Gpu) -> str:
-    """The chip that Triton compiles for; "" where this has none for it."""
-    major, minor = gpu.capability
-    exact = f"sm_{major}{minor}"
-    return exact if exact in TARGETS else ""
-
-
-def attach_to_gpu(programs: Sequence[ThreadProgram], text: str, gpu: Gpu) -> list[GroupExecutable]:
-    """Kernels compiled and loaded. `text`: the module of all of them."""
+def attach_to_gpu(programs: Sequence[ThreadProgram], gpu: Gpu) -> list[GroupExecutable]:
+    """Kernels compiled and loaded."""
+    text = print_module(programs, narrow=True)
     compiled = iter(compile_lowered(programs, text, target_of(gpu)))
     made = []
     for one in programs:
