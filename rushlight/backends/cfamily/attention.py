@@ -40,12 +40,10 @@ def lower_attention(
     grid: ir.AttentionGrid, machine: Machine, name: str
 ) -> tuple[list[c.Kernel], list[c.Array]]:
     kernels, scratch = [], []
-    for side in ("l", "s"):
-        own = [x for x in grid.sums if x.over != side]
-        if own or (side == "l" and grid.softmax is not None):
-            context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
-            kernels.append(_Attention(grid, side, own, context).kernel())
-            scratch += context.scratch
+    for side, own in sides_of(grid):
+        context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
+        kernels.append(Attention(grid, side, own, context).kernel())
+        scratch += context.scratch
     if grid.bins:
         context = Context(machine, f"{name}_ls", min(THREADS, machine.threads))
         kernels.append(_Bins(grid, context).kernel())
@@ -53,7 +51,17 @@ def lower_attention(
     return kernels, scratch
 
 
-class _Attention:
+def sides_of(grid: ir.AttentionGrid) -> list[tuple[str, list[ir.PairSum]]]:
+    """The sides that have results, each with its sums: "l", the queries own, and "s", the keys."""
+    found = []
+    for side in ("l", "s"):
+        own = [x for x in grid.sums if x.over != side]
+        if own or (side == "l" and grid.softmax is not None):
+            found.append((side, own))
+    return found
+
+
+class Attention:
     """One side: "l", the queries own; "s", the keys do."""
 
     rows = ROWS
@@ -96,11 +104,11 @@ class _Attention:
         turn += context.barrier()
         body = (
             *bound(lead, instance), *self._clear(), *context.barrier(),
-            *self._tiles(turn), *self._outputs(),
+            *self.tiles(turn), *self._outputs(),
         )  # fmt: skip
         return context.kernel(body, product(axis.extent for axis in lead), instance)
 
-    def _tiles(self, turn: c.Block) -> c.Block:
+    def tiles(self, turn: c.Block) -> c.Block:
         """The loop over tiles, of the runs if there are any."""
         low, high, runs = 0, self.inner.extent, self.runs
         if self.grid.causal and self.side == "l":
@@ -140,7 +148,7 @@ class _Attention:
         """Scores, or weights; -inf, or 0, where a pair is not kept."""
         wanted = self.weights if self.softmax is None else [self.softmax.score]
         outside = s.const(0.0 if self.softmax is None else float("-inf"), self.dtype)
-        kept = self._kept()
+        kept = self.kept()
 
         def body() -> Sequence[c.Code]:
             accs = tuple(f"acc_{n}" for n in range(len(self.grid.products)))
@@ -168,7 +176,8 @@ class _Attention:
         add = c.Set(((name, s.fma(a, b, s.param(name, self.dtype))),))
         return c.For(one.k.var, 0, one.k.extent, 1, (add,))
 
-    def _kept(self) -> E | None:
+    def kept(self) -> E | None:
+        """Which pairs count; None: all."""
         kept = self.grid.keep
         if self.grid.causal:
             causal = s.le(s.index(self.grid.s.var), s.index(self.grid.l.var))
@@ -287,7 +296,7 @@ class _Attention:
         return self.context.expr(self.softmax.exp, value)
 
 
-class _Bins(_Attention):
+class _Bins(Attention):
     """Sums into bins: an instance is all queries of a batch element, block after block. A thread
     has the bins of every so many and looks at all pairs of a tile for them, in their order."""
 
@@ -309,7 +318,7 @@ class _Bins(_Attention):
             body += context.spread((item.n,), lambda clear=clear: (clear,))
         body += context.barrier()
         turn += context.barrier()
-        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self._tiles(turn)),)
+        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self.tiles(turn)),)
         for item, place in items:
             body += self._stored(item.stores, (item.n,), get_at(place, item.n.var), of_row=False)
         return context.kernel(body, product(x.extent for x in self.grid.batch), instance)
