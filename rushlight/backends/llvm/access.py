@@ -54,6 +54,12 @@ def _index_of(node: E) -> Index:
 
 def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
     """0, 1, PAIR or OTHER: how an element offset steps with the axis."""
+    step = step_along(at, axis, names)
+    return step if step in (0, 1, PAIR) else OTHER
+
+
+def step_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
+    """How far an element offset steps with the axis; None if that is no constant."""
     if not isinstance(at, Expr):
         return 0
     stride = 0
@@ -62,9 +68,9 @@ def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | 
         if not inside:
             continue
         if len(monomial) > 1 or isinstance(inside[0], OpAtom) or inside[0].var.kind == "value":
-            return OTHER
+            return None
         stride += coef
-    return stride if stride in (0, 1, PAIR) else OTHER
+    return stride
 
 
 def period_along(roots: Sequence[E], axis: str) -> int:

@@ -22,7 +22,7 @@ from rushlight.backends.llvm.attention_pairs import kept_pairs
 from rushlight.backends.llvm.attention_sides import accs_of, side_of, up
 from rushlight.backends.llvm.attention_steps import in_cases
 from rushlight.backends.llvm.attention_thin_vectors import Index, ThinVectors
-from rushlight.backends.llvm.attention_tiles import kind_of, tiles_of
+from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import emit_transpose
 from rushlight.backends.llvm.ops import constant, splat
@@ -100,8 +100,8 @@ class ThinAttentionEmitter(ThinVectors):
                 if self.kept is not None:
                     asks: ir.Value = I1(1)
                     if code is not None:
-                        kind = kind_of(builder, self.side, code, i64(0))
-                        asks = builder.icmp_signed("!=", kind, i64(2))
+                        kinds = kinds_of(builder, self.side, code, i64(0))
+                        asks = any_is(builder, kinds, "!=", 2)
                     partial = builder.or_(partial, asks)
                 self._tile(builder, env, tile, high, partial)
             with ctx.for_range(builder, i64(0), rows) as row:

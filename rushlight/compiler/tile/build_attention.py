@@ -26,7 +26,7 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 
 
 def build_attention(builder: KernelBuilder) -> Kernel:
@@ -177,7 +177,7 @@ class _Building:
         lead = broadcast_coords(starts.shape[:-1], self.mask_at[:-2])
         begin, end = (self._whole(starts, (*lead, row.var + i)) for i in (0, 1))
         parts = (self._whole(spans, (run.var, i)) for i in range(3))
-        return Runs(PAIR_ROWS, PAIR_TILE, PAIR_GROUP, row, run, begin, end, *parts)
+        return Runs(PAIR_ROWS, PAIR_TILE, PAIR_GROUP, PAIR_PART, row, run, begin, end, *parts)
 
     def _whole(self, node: Node, at: tuple) -> E:
         return s.cast(self.operands.value(node, at), int64)
