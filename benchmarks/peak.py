@@ -2,11 +2,14 @@
 
     python benchmarks/peak.py [module]        # rushlight (default), torch or numpy
 
-Prints the copy bandwidth of numpy, and the best rate of a large float32 matrix product.
+Prints the copy bandwidth of numpy, how fast all cores together read memory of several sizes (so
+from different levels of the caches), and the best rate of a large float32 matrix product.
 """
 
 import importlib
+import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -32,6 +35,25 @@ def copy_bandwidth(size_bytes: int = 2**28) -> float:
     return 2 * size_bytes / best_seconds(lambda: np.copyto(target, source)) / 1e9
 
 
+def read_bandwidth(size_bytes: int, threads: int | None = None, rounds: int = 5) -> float:
+    """GB/s of reading so many bytes again and again, each thread its own part (numpy's dot)."""
+    threads = threads or len(os.sched_getaffinity(0))
+    parts = [np.ones(size_bytes // 4 // threads, np.float32) for _ in range(threads)]
+
+    def read(part):
+        for _ in range(rounds):
+            np.dot(part, part)
+
+    def read_all():
+        readers = [threading.Thread(target=read, args=(part,)) for part in parts]
+        for reader in readers:
+            reader.start()
+        for reader in readers:
+            reader.join()
+
+    return size_bytes / (best_seconds(read_all) / rounds) / 1e9
+
+
 def matmul_rate(module: str, n: int = 2048) -> float:
     """GFLOP/s of an n x n x n product."""
     sys.path.insert(0, str(ROOT))
@@ -45,6 +67,9 @@ def matmul_rate(module: str, n: int = 2048) -> float:
 
 def main(module: str = "rushlight") -> int:
     print(f"numpy copy, one thread     {copy_bandwidth():8.1f} GB/s")
+    for mib in (4, 32, 256):
+        bandwidth = read_bandwidth(mib << 20)
+        print(f"numpy reads of {mib:4} MiB, all  {bandwidth:8.1f} GB/s")
     for name in dict.fromkeys([module, "numpy"]):
         try:
             print(f"{name + ' matrix product':<26} {matmul_rate(name):8.1f} GFLOP/s")

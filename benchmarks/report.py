@@ -8,7 +8,7 @@ HEADER = (
     f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
     f" {'first call':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
-UNITS = {"flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
+UNITS = {"flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9), "read": ("GB/s", 1e9)}
 
 
 def duration(seconds: float) -> str:
@@ -35,6 +35,14 @@ def ratio(results) -> float | None:
     if ours.failed or theirs.failed:
         return None
     return theirs.median_s / ours.median_s
+
+
+def share(row) -> float:
+    """Of the bandwidth with which all cores read as much as Rushlight's run does."""
+    measured = row["results"].get("rushlight")
+    if measured is None or measured.failed or not measured.seconds:
+        return float("nan")
+    return measured.work["read"] / measured.median_s / 1e9 / row["bandwidth"]
 
 
 def rate(measured) -> str:
@@ -80,6 +88,8 @@ def line(row) -> str:
         f" {both(shown, 'first'):>17} {both(shown, 'peak'):>13} {both(shown, 'above'):>13}"
         f"  {both(shown, 'rate')}"
     )
+    if row["bandwidth"]:
+        text += f"   of {quantity(row['bandwidth'])} GB/s: {share(row):.0%}"
     if row["goal"]:
         text += f"   goal: {row['goal']}"
     for module in row["results"]:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
+import peak
 
 import report
 import workloads
@@ -168,6 +169,12 @@ def measure(frameworks: dict[str, str], workload: str, case: str, args) -> dict[
     return results
 
 
+def bandwidth_for(results: dict[str, Measured], args) -> float | None:
+    """GB/s of plain reads of as much memory as a case reads, if it says how much that is."""
+    sizes = [int(m.work["read"]) for m in results.values() if "read" in m.work]
+    return peak.read_bandwidth(sizes[0], args.threads or None) if sizes else None
+
+
 def compare(frameworks: dict[str, str], workload: str, case: str, args) -> str:
     """Run a case once on each framework and compare all values; gives the verdict."""
     results: dict[str, Measured] = {}
@@ -275,6 +282,7 @@ def main(argv: list[str] | None = None) -> int:
         measured = measure(frameworks, workload, case, args)
         goal = workloads.goal(workload, case)
         rows.append({"workload": workload, "case": case, "goal": goal, "results": measured})
+        rows[-1]["bandwidth"] = bandwidth_for(measured, args)
         print(report.line(rows[-1]), flush=True)
     args.out.mkdir(parents=True, exist_ok=True)
     written = report.write(args.out, rows, machine(), asdict)

@@ -40,7 +40,8 @@ class Case:
     """One thing to time.
 
     run        does the work once; gives its results, a tensor or a list of them
-    work       what one run does, by unit ("flop", "byte", "token" ...), for rates
+    work       what one run does, by unit ("flop", "byte", "token" ...), for rates; "read": bytes,
+               where reading memory is what it costs: compared with plain reads (peak.py)
     values     all values to compare (`--check`), of what a run gave; None: what it gave
     tolerance  of that comparison, relative to the largest value of an array
     in_child   child processes do the work: their memory counts
