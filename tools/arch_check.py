@@ -58,9 +58,9 @@ ARROWS: dict[str, set[str]] = {
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": _PUBLIC,
-    "cuda": {"amp"} | _PUBLIC,
+    "cuda": {"amp", "base", "runtime"} | _PUBLIC,
     # Names that PyTorch scripts ask for; they know nothing.
-    "accelerator": set(),
+    "accelerator": {"engine"},
     "cpu": {"base"},
     "mps": set(),
     "mtia": set(),

@@ -135,7 +135,7 @@ def _decode(torch, flex):
         with torch.no_grad():
             return attend(q, k, v, enable_gqa=True)
 
-    return Case(run, {"read": 2.0 * 4 * batch * kv_heads * keys * width})
+    return Case(run, {"32 MiB read": 2.0 * 4 * batch * kv_heads * keys * width})
 
 
 def _million(torch, flex):
