@@ -3,8 +3,9 @@
     python benchmarks/peak.py [--threads N] [--json]
 
 Machine code made for the purpose runs on all threads at once: a copy of memory with plain and with
-non-temporal stores, and multiply-adds between registers (float32, and bfloat16 pairs where the CPU
-has `vdpbf16ps`). A peak is the best of a few runs: what the machine does when nothing disturbs.
+non-temporal stores, reads of as much as each level of the caches holds, and multiply-adds between
+registers (float32, and bfloat16 pairs where the CPU has `vdpbf16ps`). A peak is the best of a few
+runs: what the machine does when nothing disturbs.
 """
 
 import argparse
@@ -28,6 +29,8 @@ from rushlight.backends.llvm.jit import Library, compile_text, load_object  # no
 CHAINS = 14
 TURNS = 2_000_000
 COPY_BYTES = 2**28
+# What is read again and again, all threads together: levels of the caches, and memory.
+READ_MIB, READ_ROUNDS = (1, 8, 32, 256), 8
 KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
 DPBF16 = "llvm.x86.avx512bf16.dpbf16ps.512"
 
@@ -50,6 +53,33 @@ def copy_text(name: str, hint: str) -> str:
     lines += [
         " %next = add i64 %i, 4\n %more = icmp slt i64 %next, %n",
         " br i1 %more, label %loop, label %done\ndone:\n ret void\n}",
+    ]
+    return "\n".join(lines)
+
+
+def read_text(name: str) -> str:
+    """name(from, result, vectors of 64 bytes): sums of READ_ROUNDS passes."""
+    kind = "<16 x float>"
+    lines = [
+        f"define void @{name}(ptr noalias %a, ptr noalias %b, i64 %n) {{",
+        "entry:\n br label %round",
+        "round:\n %r = phi i64 [0, %entry], [%s, %end]\n br label %loop",
+        "loop:\n %i = phi i64 [0, %round], [%next, %loop]",
+        *(f" %x{at} = phi {kind} [zeroinitializer, %round], [%y{at}, %loop]" for at in range(4)),
+    ]
+    for at in range(4):
+        lines += [
+            f" %k{at} = add i64 %i, {at}",
+            f" %p{at} = getelementptr {kind}, ptr %a, i64 %k{at}",
+            f" %v{at} = load {kind}, ptr %p{at}, align 64",
+            f" %y{at} = fadd {kind} %x{at}, %v{at}",
+        ]
+    lines += [
+        " %next = add i64 %i, 4\n %more = icmp slt i64 %next, %n",
+        " br i1 %more, label %loop, label %end\nend:",
+        *(f" store volatile {kind} %y{at}, ptr %b, align 4" for at in range(4)),
+        f" %s = add i64 %r, 1\n %again = icmp slt i64 %s, {READ_ROUNDS}",
+        " br i1 %again, label %round, label %done\ndone:\n ret void\n}",
     ]
     return "\n".join(lines)
 
@@ -81,6 +111,7 @@ def build(target: Target) -> Library:
     parts = {
         "copy": copy_text("copy", ""),
         "copy_past_caches": copy_text("copy_past_caches", ", !nontemporal !0"),
+        "read": read_text("read"),
         "multiply_add": chains_text("multiply_add", lanes, kind, fma),
     }
     rest = f"declare {kind} @llvm.fma.v{lanes}f32({kind}, {kind}, {kind})\n!0 = !{{i32 1}}\n"
@@ -126,6 +157,11 @@ def measure(threads: int) -> dict[str, float]:
         "plain copy": moved / best_seconds(kernels["copy"], areas, share // 64),
         "byte": moved / best_seconds(kernels["copy_past_caches"], areas, share // 64),
     }
+    for mib in READ_MIB:
+        part = (mib << 20) // threads // 256 * 256
+        parts = [(aligned(part), aligned(64)) for _ in range(threads)]
+        seconds = best_seconds(kernels["read"], parts, part // 64)
+        rates[f"{mib} MiB read"] = READ_ROUNDS * part * threads / seconds
     small = [(np.zeros(64, np.float32), np.zeros(64, np.float32)) for _ in range(threads)]
     done = 2.0 * CHAINS * TURNS * threads * (target.vector_bytes // 4)
     rates["flop"] = done / best_seconds(kernels["multiply_add"], small, TURNS)
@@ -137,6 +173,7 @@ def measure(threads: int) -> dict[str, float]:
 TITLES = {
     "plain copy": ("copy, plain stores", "GB/s, read + write"),
     "byte": ("copy, non-temporal stores", "GB/s, read + write"),
+    **{f"{mib} MiB read": (f"reads of {mib} MiB", "GB/s") for mib in READ_MIB},
     "flop": ("float32 multiply-add", "GFLOP/s"),
     "bfloat16 flop": ("bfloat16 pairs (vdpbf16ps)", "GFLOP/s"),
 }

@@ -10,7 +10,13 @@ HEADER = (
     f" {'first call':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
 UNITS = {"flop": ("GFLOP/s", 1e9), "bfloat16 flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
-PEAKS = {"byte": "copy", "flop": "float32 multiply-add", "bfloat16 flop": "bfloat16 multiply-add"}
+UNITS["32 MiB read"] = ("GB/s", 1e9)
+PEAKS = {
+    "32 MiB read": "reads of 32 MiB",
+    "byte": "copy",
+    "flop": "float32 multiply-add",
+    "bfloat16 flop": "bfloat16 multiply-add",
+}
 
 
 def duration(seconds: float) -> str:

@@ -43,7 +43,8 @@ class Case:
     """One thing to time.
 
     run        does the work once; gives its results, a tensor or a list of them
-    work       what one run does, by unit ("flop", "byte", "token" ...), for rates
+    work       what one run does, by unit ("flop", "byte", "token" ...), for rates; "32 MiB read":
+               bytes, where reading so much memory is what it costs (see peak.py)
     values     all values to compare (`--check`), of what a run gave; None: what it gave
     tolerance  of that comparison, relative to the largest value of an array
     in_child   child processes do the work: their memory counts

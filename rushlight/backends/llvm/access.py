@@ -68,6 +68,21 @@ def stride_along(
     return stride if stride in (0, 1, PAIR) else OTHER
 
 
+def step_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
+    """How far an element offset steps with the axis; None if that is no constant."""
+    if not isinstance(at, Expr):
+        return 0
+    stride = 0
+    for monomial, coef in at.terms:
+        inside = [atom for atom in monomial if _depends(atom, axis, names)]
+        if not inside:
+            continue
+        if len(monomial) > 1 or isinstance(inside[0], OpAtom) or inside[0].var.kind == "value":
+            return None
+        stride += coef
+    return stride
+
+
 def period_along(roots: Sequence[E], axis: str) -> int:
     """After how many steps along an axis the divisions by numbers in indices start again."""
     names = free_names(roots)

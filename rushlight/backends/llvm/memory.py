@@ -61,10 +61,10 @@ def gather(
     return from_memory(b, loaded, dtype)
 
 
-def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
+def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False) -> None:
     """Ask for the cache line of an address; any address may be asked for."""
-    read, soon, data = (ir.Constant(I32, number) for number in (0, 3, 1))
-    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, read, soon, data])
+    write, soon, data = (ir.Constant(I32, number) for number in (int(to_write), 3, 1))
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, soon, data])
 
 
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:

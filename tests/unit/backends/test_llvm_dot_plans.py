@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rushlight.backends.llvm import dot_ahead
 from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.build import lower
 from rushlight.backends.llvm.caps import split_target
@@ -140,6 +141,35 @@ def test_programs_of_one_module_share_the_micro_kernel():
     defined = [f.name for f in module.functions if f.blocks]
     assert len([name for name in defined if name.startswith("micro_")]) == 1
     assert len(defined) == 4
+
+
+def accumulating(m: int, n: int, k: int) -> Case:
+    """old[m, n] + a[k, m]^T @ b[k, n], as for the gradient of a weight."""
+    case = matmul(1, m, n, k, ta=True)
+    left, right, result = case.program.buffers
+    old = Buffer("old", float32, m * n)
+    at = case.grid.m.var * n + case.grid.n.var
+    store = Store(result, at, load(old, at) + acc(float32))
+    grid = replace(case.grid, stores=(store,))
+    program = replace(case.program, buffers=(left, right, old, result), grids=(grid,))
+    return Case(program, grid)
+
+
+@pytest.mark.parametrize("case", [
+    matmul(1, 40, 96, 1100), matmul(1, 40, 96, 128, tb=True), accumulating(40, 96, 33),
+], ids=["rows of b", "columns of b", "old values"])  # fmt: skip
+def test_what_a_large_product_asks_for_ahead_changes_nothing(case, monkeypatch):
+    def code() -> str:
+        return str(lower([case.program], AVX512)[0])
+
+    monkeypatch.setattr(dot_ahead, "WORTH_BYTES", 1 << 60)
+    monkeypatch.setattr(dot_ahead, "PAIR_BYTES", 0)
+    plain = result_of(case)
+    assert "_ahead" not in code()
+    monkeypatch.undo()
+    monkeypatch.setattr(dot_ahead, "WORTH_BYTES", 0)
+    assert "_ahead" in code()
+    assert same_bits(result_of(case), plain)
 
 
 def convolution(images, channels, side, filters) -> Case:
