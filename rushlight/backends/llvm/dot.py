@@ -26,11 +26,8 @@ from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
-<<<<<<< HEAD
-from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
-=======
 from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
->>>>>>> main
+from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
 from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
@@ -57,14 +54,9 @@ from rushlight.ir.symint_walk import variables
 ALIGN = 64
 CACHE_LINE = 64
 FEW_ROWS = 4
-<<<<<<< HEAD
-# Steps of k that are packed for all panels of a at a time.
-K_RUN = 16
-=======
 # Panels that are packed in one sweep over k; those of b wait in the cache for their turn.
 GROUP = 8
 GROUP_B = 4
->>>>>>> main
 
 
 def lower_dot_grid(
@@ -137,40 +129,27 @@ class DotEmitter:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
         row_step = s.row_step if s.along_k_a else 0
-<<<<<<< HEAD
-        # A panel [k][rows] is packed in vectors: the last one may reach beyond it.
-        self.k_room = row_step or s.kc + ceildiv(-s.rows % s.lanes, s.rows)
-        steps = (row_step, 1) if row_step else (1, s.rows)
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, s.pairs)
-        self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
-        # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
-        self.few: ir.Function | None = None
-        if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:
-            few = replace(self.shape, rows=FEW_ROWS)
-            self.few = micro_kernel(ctx.module, few, ctx.target)
-        dtype = int32 if s.pairs else dtype
-=======
         # Panels of a a power of two apart would compete for cache lines.
         self.k_room = row_step or s.kc + s.lanes
         steps = (row_step, 1) if row_step else (1, s.rows)
->>>>>>> main
-        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        packed = int32 if s.pairs else dtype
+        a, b = cast(grid.a, packed), cast(grid.b, packed)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         whole_k = self.one_step or s.kc % s.lanes == 0
         whole_n = s.nc % s.lanes == 0
         self.a = Operand(
-            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None,
+            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, packed, row_step or None,
             s.along_k_a and whole_k,
         )  # fmt: skip
         self.b = Operand(
-            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
+            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, packed, None,
             whole_k if s.along_k_b else whole_n,
         )  # fmt: skip
         reads = _tile_reads(grid, s.lanes)
         self.outputs_ahead = ahead_of_outputs(grid, reads, s) if self.one_step else None
         self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
         asks = self.outputs_ahead is not None or self.b_ahead is not None
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, asks)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, asks, s.pairs)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None
@@ -227,17 +206,6 @@ class DotEmitter:
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
         """One step of k: all tiles of the block."""
         ctx, s = self.ctx, self.schedule
-<<<<<<< HEAD
-        b_panel = self._bytes(builder, ctx.args.local, self.layout.b)
-        self._pack_a(builder, block)
-        with ctx.for_range(builder, i64(0), block.n_here, s.columns) as n:
-            left = builder.sub(block.n_here, n)
-            first = builder.add(block.n0, n)
-            panel = Panel(b_panel, first, left, block.k0, block.kc)
-            self.pack_b.emit(builder, panel, block.env)
-            with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
-                self._tile(builder, block, b_panel, m, n)
-=======
         first = i64(0)
         if self.pack_a.in_groups:
             at = self._panel_of_a(builder, block, first)
@@ -291,27 +259,6 @@ class DotEmitter:
                 builder, replace(at, target=target, first=first), block.env, some, i64(step)
             )
         return builder.mul(whole, width)
->>>>>>> main
-
-    def _pack_a(self, builder: ir.IRBuilder, block: Block) -> None:
-        """All panels of a. Where a lies along m, a few k of all panels at a time: that is a long
-        run of memory, and panel by panel would read each line of it several times."""
-        ctx, s = self.ctx, self.schedule
-        in_runs = not s.along_k_a and self.a.is_plain
-
-        def pack(k: ir.Value, count: ir.Value) -> None:
-            with ctx.for_range(builder, i64(0), block.m_here, s.rows) as m:
-                left = builder.sub(block.m_here, m)
-                at = builder.add(builder.mul(m, i64(self.k_room)), builder.mul(k, i64(s.rows)))
-                target = self._elements(builder, ctx.args.local, at)
-                first, k0 = builder.add(block.m0, m), builder.add(block.k0, k)
-                self.pack_a.emit(builder, Panel(target, first, left, k0, count), block.env)
-
-        if not in_runs:
-            pack(i64(0), block.kc)
-            return
-        with ctx.for_range(builder, i64(0), block.kc, K_RUN) as k:
-            pack(k, min_value(builder, builder.sub(block.kc, k), i64(K_RUN)))
 
     def _tile(
         self, builder: ir.IRBuilder, block: Block, b_panel: ir.Value, m: ir.Value, n: ir.Value

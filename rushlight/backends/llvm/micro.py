@@ -18,11 +18,8 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
-<<<<<<< HEAD
 from rushlight.backends.llvm.dot_pairs import multiply_pairs
-=======
 from rushlight.backends.llvm.memory import prefetch
->>>>>>> main
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
 from rushlight.base.dtypes import DType
 
@@ -34,11 +31,8 @@ class MicroShape:
     """rows x (vectors * lanes) accumulators of `dtype`.
 
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
-<<<<<<< HEAD
-    pairs: an element of a panel is two bfloat16 (dot_pairs.py).
-=======
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
->>>>>>> main
+    pairs: an element of a panel is two bfloat16 (dot_pairs.py).
     """
 
     rows: int
@@ -47,11 +41,8 @@ class MicroShape:
     dtype: DType
     row_step: int
     k_step: int
-<<<<<<< HEAD
-    pairs: bool = False
-=======
     asks_ahead: bool = False
->>>>>>> main
+    pairs: bool = False
 
     @property
     def columns(self) -> int:
@@ -85,11 +76,8 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
-<<<<<<< HEAD
     name = f"micro_{'pairs' if shape.pairs else shape.dtype.name}_{size}"
-=======
-    name = f"micro_{shape.dtype.name}_{size}{'_ahead' if shape.asks_ahead else ''}"
->>>>>>> main
+    name += "_ahead" if shape.asks_ahead else ""
     if name in module.globals:
         return module.globals[name]
     more = [PTR, I64, PTR] if shape.asks_ahead else []

@@ -31,25 +31,17 @@ from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.schedule import PLAIN_COST
-<<<<<<< HEAD
-from rushlight.backends.llvm.values import Lanes, emit_value
-from rushlight.base.dtypes import DType, int32
-=======
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
-from rushlight.base.dtypes import DType
->>>>>>> main
+from rushlight.base.dtypes import DType, int32
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
-<<<<<<< HEAD
 # Two loads, side by side in one number (dot_pairs.py).
 PAIR_COST = 9
-=======
 CACHE_LINE = 64
 # Steps of k between asking for memory and packing it (measured: 4 is too few, 24 no better).
 ROWS_AHEAD = 12
->>>>>>> main
 
 
 @dataclass(frozen=True)
