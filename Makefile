@@ -57,7 +57,7 @@ test-backends-quick: $(VENV)/.with-test  ## the part of it that .ci/run does
 try_extras = for extra in $(1); do $(MAKE) --no-print-directory $(VENV)/.with-$$extra || \
     echo "extra $$extra cannot be installed here: its tests are skipped"; done
 # A process for each: lavapipe and Triton bring an LLVM of their own, which may not meet.
-models = for name in $(1); do $(python) -m pytest -n 2 $(2) -q -k "$(3) $$name" $(ARGS) || exit 1; done
+models = for name in $(1); do $(python) -m pytest -n 2 $(2) -q -k "$(3) $$name]" $(ARGS) || exit 1; done
 conformance = for name in $(1); do \
     $(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=$$name -m "not slow" \
         -k "$(2)" -q $(ARGS) || exit 1; done
