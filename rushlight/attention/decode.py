@@ -23,11 +23,10 @@ MOST_ROWS = 64
 ALL_GROUPS, ONE_GROUP, MASKED = 0x1111, 0xF, 0x5
 
 
-def is_decoding(query: Any, key: Any, partition: int) -> bool:
-    """Few rows, more than one partition, and no gradient to be taken."""
+def fits_decoding(query: Any, key: Any) -> bool:
+    """Few rows, and some keys."""
     rows = query.size(2) * (query.size(1) // max(1, key.size(1)))
-    few = 0 < query.size(2) <= MOST_QUERIES and rows <= MOST_ROWS and key.numel() > 0
-    return few and key.size(2) > partition
+    return 0 < query.size(2) <= MOST_QUERIES and rows <= MOST_ROWS and key.numel() > 0
 
 
 def rows_of_groups(query: Any, kv_heads: int) -> Any:

@@ -152,14 +152,13 @@ class ThinAttentionEmitter(ThinVectors):
             first = index.op("add", tile, key)
             lane_of = [index.op("add", first, i64(lane)) for lane in range(lanes)]
             keys = [index.op("min", at, last) for at in lane_of]
-            for key_at in keys:
-                self._prefetch(builder, env, self.side.inn[number], k, key_at)
 
             def block(
                 at: ir.Value, mask: ir.Value | None, sums: list[ir.Value], keys=keys
             ) -> list[ir.Value]:
                 loaded = []
                 for key_at in keys:
+                    self._prefetch(builder, env, self.side.inn[number], k, key_at, [at])
                     here = {**env, self.grid.s.name: key_at, k.name: at}
                     emitter = ValueEmitter(ctx, builder, here, Lanes(lanes, k, mask), {})
                     loaded.append(emitter.full(self.side.inn[number]))
@@ -310,7 +309,7 @@ class ThinAttentionEmitter(ThinVectors):
         width: int = part.n.extent  # type: ignore[assignment]
         with self.ctx.for_loop(builder, i64(0), high, 1, start) as loop:
             key = IndexEmitter(self.ctx, builder, {}).op("add", tile, loop.index)
-            self._prefetch(builder, env, part.value, part.n, key, columns)
+            self._prefetch(builder, env, part.value, part.n, key, [i64(c) for c in columns])
             values = []
             for column in columns:
                 short = width - column < self.lanes

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from llvmlite import ir
 
 from rushlight.backends.llvm.access import free_names, stride_along
-from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
@@ -37,6 +37,7 @@ from rushlight.backends.llvm.schedule import (
     ThinSchedule,
     choose_schedule,
     dot_grain,
+    lanes_of,
 )
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
@@ -85,7 +86,8 @@ def plan_dot(
     grid: DotGrid, target: Target, threads: int
 ) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
     """The form of a contraction that is emitted, and its schedule."""
-    grid = orient(fold_shared_batch(grid))
+    lanes = lanes_of(grid.acc_dtype, target)
+    grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
     return grid, choose_schedule(grid, target, threads)
 
 
@@ -122,10 +124,18 @@ class DotEmitter:
         self.k_room = row_step or s.kc + s.lanes
         steps = (row_step, 1) if row_step else (1, s.rows)
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
-        self.a = Operand(a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None)
-        self.b = Operand(b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
-        reads = _tile_reads(grid)
+        whole_k = self.one_step or s.kc % s.lanes == 0
+        whole_n = s.nc % s.lanes == 0
+        self.a = Operand(
+            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None,
+            s.along_k_a and whole_k,
+        )  # fmt: skip
+        self.b = Operand(
+            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
+            whole_k if s.along_k_b else whole_n,
+        )  # fmt: skip
+        reads = _tile_reads(grid, s.lanes)
         self.outputs_ahead = ahead_of_outputs(grid, reads, s) if self.one_step else None
         self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
         asks = self.outputs_ahead is not None or self.b_ahead is not None
@@ -286,8 +296,8 @@ class DotEmitter:
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""
         ctx, grid, s = self.ctx, self.grid, self.schedule
-        writes = _tile_writes(grid)
-        touched = dict.fromkeys([*writes, *_tile_reads(grid)])
+        writes = _tile_writes(grid, s.lanes)
+        touched = dict.fromkeys([*writes, *_tile_reads(grid, s.lanes)])
         if not touched:
             return
         rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
@@ -336,7 +346,8 @@ class DotEmitter:
                     grid.m.name: builder.add(m0, row),
                     grid.n.name: builder.add(n0, column),
                 }
-                lanes, known = Lanes(s.lanes, grid.n, mask), {result: sums}
+                lanes = Lanes(s.lanes, grid.n, mask, s.nc % s.lanes == 0)
+                known = {result: sums}
                 emit_stores(ctx, builder, grid.stores, env, lanes, known)
 
             in_vectors(ctx, builder, columns, s.lanes, finish)
@@ -351,24 +362,26 @@ class DotEmitter:
 Place = tuple[Buffer, Expr]
 
 
-def _tile_reads(grid: DotGrid) -> list[Place]:
+def _tile_reads(grid: DotGrid, lanes: int) -> list[Place]:
     """What the epilogue reads once per output, side by side along n: (buffer, index)."""
     names = free_names([store.value for store in grid.stores])
     loads = [node.meta for node in names if node.op == "load" and not node.args]
-    return _in_rows(grid, loads, names)
+    return _in_rows(grid, loads, names, lanes)
 
 
-def _tile_writes(grid: DotGrid) -> list[Place]:
+def _tile_writes(grid: DotGrid, lanes: int) -> list[Place]:
     """What it writes so."""
     stores = [(store.dest, store.at) for store in grid.stores if isinstance(store.dest, Buffer)]
-    return _in_rows(grid, stores, free_names([store.value for store in grid.stores]))
+    return _in_rows(grid, stores, free_names([store.value for store in grid.stores]), lanes)
 
 
-def _in_rows(grid: DotGrid, places: list[Place], names: dict[E, frozenset[str]]) -> list[Place]:
+def _in_rows(
+    grid: DotGrid, places: list[Place], names: dict[E, frozenset[str]], lanes: int
+) -> list[Place]:
     return [
         (buffer, at)
         for buffer, at in dict.fromkeys(places)
-        if stride_along(at, grid.n.name, names) == 1
+        if stride_along(at, grid.n.name, names, lanes) == 1
         and stride_along(at, grid.m.name, names) != 0
         and all(var.kind != "value" for var in variables(at).values())
     ]

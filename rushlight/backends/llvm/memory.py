@@ -98,3 +98,13 @@ def shuffle(b: ir.IRBuilder, first: ir.Value, second: ir.Value, lanes: Sequence[
 def twice(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """Each lane two times."""
     return shuffle(b, value, value, [n // 2 for n in range(2 * value.type.count)])
+
+
+def any_of(b: ir.IRBuilder, flags: ir.Value, times: int) -> ir.Value:
+    """Of each `times` lanes side by side: is one set?"""
+    count = flags.type.count
+    parts = [shuffle(b, flags, flags, range(part, count, times)) for part in range(times)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = b.or_(found, part)
+    return found

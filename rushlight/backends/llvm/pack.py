@@ -54,6 +54,8 @@ class Operand:
     along_k: bool
     dtype: DType
     row_step: int | Expr | None = None  # None: the panel is [k][width]
+    # Do vectors start at multiples of `lanes` of the axis that they lie along?
+    aligned: bool = False
 
     @property
     def element(self) -> ir.Type:
@@ -137,7 +139,7 @@ class PackEmitter:
         # Added where both are known, so that what depends on one of them leaves the other's loop.
         place = IndexEmitter(self.ctx, builder, {})
         lane, k = place.op("add", panel.first, at[0]), place.op("add", panel.k0, at[1])
-        lanes = Lanes(o.lanes, o.k if o.along_k else o.axis, mask)
+        lanes = Lanes(o.lanes, o.k if o.along_k else o.axis, mask, o.aligned)
         inner = {**env, o.axis.name: lane, o.k.name: k}
         return emit_value(self.ctx, builder, o.value, inner, lanes, {})
 

@@ -238,7 +238,8 @@ def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSched
     rows, vectors = _register_block(grid.m.extent, grid.n.extent, lanes, target)
     columns = vectors * lanes
     size = grid.acc_dtype.itemsize
-    kc = max(64, min(512, B_PANEL_BYTES // (columns * size)))
+    # Whole vectors, so that each step starts at a multiple of `lanes`.
+    kc = max(64, min(512, B_PANEL_BYTES // (columns * size))) // lanes * lanes
     if isinstance(grid.k.extent, int) and grid.k.extent <= kc * 3 // 2:
         kc = max(1, grid.k.extent)
     mc = _even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
@@ -246,7 +247,7 @@ def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSched
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
     return DotSchedule(
         rows, vectors, lanes, mc, nc, kc,
-        along_k(grid.a, grid.m, grid.k), along_k(grid.b, grid.n, grid.k),
+        along_k(grid.a, grid.m, grid.k, lanes), along_k(grid.b, grid.n, grid.k, lanes),
     )  # fmt: skip
 
 
@@ -306,12 +307,13 @@ def _share(
     return mc, nc
 
 
-def along_k(e: E, lane: Axis, k: Axis) -> bool:
-    """True when the loads of e are contiguous along k and not along the lane axis."""
+def along_k(e: E, lane: Axis, k: Axis, aligned: int = 0) -> bool:
+    """True when the loads of e are contiguous along k and not along the lane axis. aligned: the
+    number of lanes, where vectors start at multiples of it."""
     access = find_accesses([e], ())
-    along, across = _strides(access, k), _strides(access, lane)
+    along, across = _strides(access, k, aligned), _strides(access, lane, aligned)
     return 1 in along and OTHER not in along and OTHER in across
 
 
-def _strides(access: Accesses, axis: Axis) -> list[int | None]:
-    return [stride_along(at, axis.name, access.names) for at in access.reads]
+def _strides(access: Accesses, axis: Axis, aligned: int = 0) -> list[int | None]:
+    return [stride_along(at, axis.name, access.names, aligned) for at in access.reads]
