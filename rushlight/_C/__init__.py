@@ -16,7 +16,7 @@ __getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey",
     "DispatchKeySet", "Generator", "ScriptModule", "Size", "TensorBase",
-    "_AutoDispatchBelowAutograd", "_disabled_torch_function_impl",
+    "_AutoDispatchBelowAutograd", "_TensorMeta", "_disabled_torch_function_impl",
     "_DisableFuncTorch", "_DisableTorchDispatch",
     "_ExcludeDispatchKeyGuard", "_get_cudnn_enabled", "_get_privateuse1_backend_name",
     "_get_tracing_state", "_is_tracing", "_jit_can_fuse_on_cpu", "_jit_can_fuse_on_gpu",
@@ -28,6 +28,7 @@ __all__ = [
 ]  # fmt: skip
 
 TensorBase = torch.Tensor
+_TensorMeta: type = type(torch.Tensor)
 _disabled_torch_function_impl = torch.Tensor._disabled_torch_function
 DisableTorchFunction = torch.overrides.DisableTorchFunction
 DisableTorchFunctionSubclass = torch.overrides.DisableTorchFunctionSubclass
@@ -131,6 +132,37 @@ def _no(*_: Any, **__: Any) -> bool:
 
 _jit_set_profiling_executor = _jit_set_profiling_mode = _no
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _is_tracing = _get_cudnn_enabled = _no
+_are_functorch_transforms_active = _is_torch_function_mode_enabled = _no
+
+
+def _is_alias_of(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Do two tensors share memory?"""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def _get_accelerator(check: Any = None) -> torch.device:
+    """The CPU: there is no other device."""
+    return torch.device("cpu")
+
+
+def _get_default_device() -> str:
+    return str(torch.get_default_device())
+
+
+class Graph:
+    """The class of TorchScript's graphs; there are none."""
+
+
+class Node:
+    """The class of their nodes."""
+
+
+class Value:
+    """The class of their values."""
+
+
+class StorageBase:
+    """The class below PyTorch's storages; those here are of another one."""
 
 
 def _get_tracing_state() -> None:

@@ -81,6 +81,10 @@ class DType:
         return (find_dtype, (self.name,))
 
 
+# A dtype is one value, not a container of fields: programs take dataclasses apart.
+del DType.__dataclass_fields__
+
+
 _BY_NAME: dict[str, DType] = {}
 _PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"bfloat16": "complex64"} | {part: name for name, part in _PARTS.items()}

@@ -16,7 +16,7 @@ from typing import Any
 
 import rushlight as torch
 
-Params = Iterable[Any]
+Params = ParamsT = Iterable[Any]  # PyTorch's name is ParamsT
 Hook = Callable[..., Any]
 Handle = Any  # a torch.utils.hooks.RemovableHandle
 
@@ -57,7 +57,10 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__.get("_is_stepping", False):  # a subclass calls super().step()
+        own = self.__dict__
+        # A subclass calls super().step(); or it wraps another optimizer, and made itself without
+        # the constructor of this class.
+        if own.get("_is_stepping", False) or "_optimizer_step_pre_hooks" not in own:
             return step(self, *args, **kwargs)
         self._is_stepping = True
         self._opt_called = True  # schedulers check the order of calls with it

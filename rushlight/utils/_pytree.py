@@ -12,6 +12,7 @@ The kinds of containers are in `_pytree_nodes.py`. None is a leaf, as in PyTorch
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -96,11 +97,27 @@ _deregister_pytree_node, _register_pytree_node = deregister_pytree_node, registe
 _dict_flatten, _dict_unflatten = dict_flatten, dict_unflatten
 _dict_flatten_with_keys = dict_flatten_with_keys
 
+_tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys = SUPPORTED_NODES[tuple][1:]
+_list_flatten, _list_unflatten, _list_flatten_with_keys = SUPPORTED_NODES[list][1:]
+_namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = NAMEDTUPLE[1:]
+_ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = SUPPORTED_NODES[
+    OrderedDict
+][1:]
+_deque_flatten, _deque_unflatten, _deque_flatten_with_keys = SUPPORTED_NODES[deque][1:]
+is_structseq_instance = is_structseq_class = lambda value: False  # no results of C++ here
+
 PyTree = Any
 Context = Any
 KeyEntry = Any
 KeyPath = tuple[Any, ...]
 BUILTIN_TYPES = frozenset(node.type for node in BUILT_IN)
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a container's kind in SUPPORTED_NODES; of another object, its class."""
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
+
+
 IsLeaf = Callable[[Any], bool] | None
 
 
