@@ -196,6 +196,11 @@ def _no_torchscript(name: str) -> NoReturn:
     )
 
 
+def _get_trace_graph(*_: Any, **__: Any) -> NoReturn:
+    """Not supported: there is no TorchScript; torch.fx.symbolic_trace gives a graph."""
+    _no_torchscript("_get_trace_graph")
+
+
 def save(*_: Any, **__: Any) -> NoReturn:
     """Not supported: there is no TorchScript."""
     _no_torchscript("save")

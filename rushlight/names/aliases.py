@@ -61,7 +61,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "_functorch.eager_transforms": ("func",),
     "nn.utils.stateless": ("func",),
     "_functorch": ("func",),
-    "_functorch.vmap": ("func",),
+    "_functorch.vmap": ("func.vmap_names", "func"),
     "_ops": ("ops", "library.operator", "library.spaces"),
     "_library": ("library",),
     "_library.custom_ops": ("library",),

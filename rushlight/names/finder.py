@@ -22,7 +22,10 @@ from rushlight.names.aliases import ALIASES
 from rushlight.names.refused import stand_in_reason
 
 OURS, THEIRS = "rushlight", "torch"
-SECOND = {THEIRS: OURS, "functorch": f"{OURS}.func"}  # a package's name -> what it is here
+SECOND = {
+    THEIRS: OURS,
+    "functorch": f"{OURS}.func.functorch",
+}  # a package's name -> what it is here
 
 
 class AliasModule(ModuleType):
@@ -34,12 +37,12 @@ class AliasModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
+            if f"{self.__name__}.{name}".removeprefix(f"{OURS}.") in ALIASES:
+                return importlib.import_module(f"{self.__name__}.{name}")
             for target in self._targets:
                 module = importlib.import_module(f"{OURS}.{target}".rstrip("."))
                 if hasattr(module, name):
                     return getattr(module, name)
-            if f"{self.__name__}.{name}".removeprefix(f"{OURS}.") in ALIASES:
-                return importlib.import_module(f"{self.__name__}.{name}")
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:

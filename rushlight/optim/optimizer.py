@@ -218,6 +218,12 @@ class Optimizer:
         """Update all parameters; `closure` computes the loss and its gradients again."""
         raise NotImplementedError
 
+    def _patch_step_function(self) -> None:
+        """PyTorch's name of what puts the hooks around `step`; a subclass that makes itself without
+        `__init__` calls it. Here the class has them from the start."""
+        for field in HOOK_FIELDS:
+            self.__dict__.setdefault(field, OrderedDict())
+
     def _step_with_hooks(
         self, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
