@@ -47,6 +47,7 @@ _DEFERRED = {
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",
     **dict.fromkeys(("svd_lowrank", "pca_lowrank"), "rushlight._lowrank"),
+    "while_loop": "rushlight._higher_order_ops",
     "Future": "rushlight.futures",
     "ScriptModule": "rushlight.jit",
     "typename": "rushlight.utils",

@@ -1,4 +1,4 @@
-"""torch.return_types: the classes of results with named fields, such as that of `torch.max(x, 0)`."""
+"""torch.return_types: the classes of results with named fields, such as `torch.max(x, 0)`'s."""
 
 from __future__ import annotations
 

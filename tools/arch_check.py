@@ -87,6 +87,7 @@ ARROWS: dict[str, set[str]] = {
     "_utils": _PUBLIC,
     "_lowrank": _PUBLIC,
     "_tensor_str": {"tensors"},
+    "_higher_order_ops": {"utils"} | _PUBLIC,
     "return_types": {"tensors"},
     "__config__": _PUBLIC,
     # Which names there are, and `import torch`. It knows nothing but errors and its own list.

@@ -48,6 +48,16 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
+# PyTorch's names of the hooks of all modules.
+_global_parameter_registration_hooks = global_hooks.parameter_registration
+_global_buffer_registration_hooks = global_hooks.buffer_registration
+_global_module_registration_hooks = global_hooks.module_registration
+_global_forward_pre_hooks, _global_forward_hooks = global_hooks.forward_pre, global_hooks.forward
+_global_backward_pre_hooks, _global_backward_hooks = (
+    global_hooks.backward_pre,
+    global_hooks.backward,
+)
+
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 FIELDS: dict[str, Callable[[], Any]] = {
     "_parameters": dict,
