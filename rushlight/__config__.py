@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import rushlight as torch
 
+__all__ = [
+    "_cxx_flags", "parallel_info",
+]  # fmt: skip
+
 
 def show() -> str:
     """What this is and what it was made without; programs search this text for USE_X=OFF."""

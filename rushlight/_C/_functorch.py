@@ -9,6 +9,13 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 
+__all__ = [
+    "_add_batch_dim", "get_batch_dim", "get_unwrapped", "is_functionaltensor",
+    "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor",
+    "maybe_current_level", "maybe_get_bdim", "maybe_get_level", "peek_interpreter_stack",
+    "_remove_batch_dim", "_vmap_decrement_nesting", "_vmap_increment_nesting",
+]  # fmt: skip
+
 
 def is_batchedtensor(tensor: Any) -> bool:
     """False: see above."""

@@ -7,10 +7,15 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import rushlight as torch
-from rushlight.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+from rushlight.utils._pytree import tree_flatten, tree_unflatten
 
-__all__ = ["Tensor", "_broadcast_to_and_flatten", "_get_name", "tree_flatten", "tree_unflatten"]
+__all__ = [
+    "_add_batch_dim", "_broadcast_to_and_flatten", "_create_batched_inputs", "_get_name",
+    "_maybe_remove_batch_dim", "_process_batched_inputs", "_remove_batch_dim", "Tensor",
+    "tree_flatten", "tree_unflatten", "_unwrap_batched",
+]  # fmt: skip
 Tensor = torch.Tensor
+_broadcast_to_and_flatten = torch.utils._pytree._broadcast_to_and_flatten
 
 
 def _get_name(func: Callable[..., Any]) -> str:

@@ -17,13 +17,13 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "TracerWarning", "_overload", "_overload_method", "_script_if_tracing",
-    "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "fuser", "ignore",
-    "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
-    "optimize_for_inference", "optimized_execution", "save", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
-    "wait",
+    "annotate", "Attribute", "CompilationUnit", "enable_onednn_fusion", "Error", "export",
+    "Final", "fork", "freeze", "fuser", "_get_trace_graph", "ignore", "interface",
+    "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
+    "optimize_for_inference", "optimized_execution", "_overload", "_overload_method",
+    "RecursiveScriptModule", "save", "script", "_script_if_tracing", "script_if_tracing",
+    "script_method", "ScriptFunction", "ScriptModule", "set_fusion_strategy", "strict_fusion",
+    "trace", "trace_module", "TracerWarning", "unused", "wait",
 ]  # fmt: skip
 T = TypeVar("T")
 

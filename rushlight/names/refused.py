@@ -14,8 +14,6 @@ _ONE_PROCESS = "programs run as one process; groups of more are not there yet"
 STAND_INS: dict[str, str] = {
     "torch.nested": "there are no nested tensors; use torch.nn.utils.rnn.pad_sequence and masks, "
     "or flex_attention with a document mask",
-    "torch.export": "programs are not exported yet; torch.fx.symbolic_trace gives a graph of "
-    "calls, torch.compile runs a program as one",
     "torch.utils.cpp_extension": "tensors have no C++ classes; torch.library.custom_op makes an "
     "operator of a Python function",
     "torch.ao": _QUANTIZED,

@@ -16,6 +16,10 @@ from typing import Any
 
 import rushlight as torch
 
+__all__ = [
+    "ParamsT",
+]  # fmt: skip
+
 Params = ParamsT = Iterable[Any]  # PyTorch's name is ParamsT
 Hook = Callable[..., Any]
 Handle = Any  # a torch.utils.hooks.RemovableHandle

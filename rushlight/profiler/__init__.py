@@ -16,9 +16,9 @@ from rushlight.profiler.profile import (
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "EventList", "FunctionEvent", "FunctionEventAvg", "ProfilerAction", "ProfilerActivity",
-    "kineto_available", "profile", "record_function", "schedule", "supported_activities",
-    "tensorboard_trace_handler",
+    "_default_schedule_fn", "emit_itt", "EventList", "FunctionEvent", "FunctionEventAvg",
+    "kineto_available", "profile", "ProfilerAction", "ProfilerActivity", "record_function",
+    "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 

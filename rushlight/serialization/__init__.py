@@ -24,17 +24,8 @@ FILE_LIKE = str | _PathLike | _IO[bytes]
 MAP_LOCATION = _Callable[[_Any, str], _Any] | str | dict[str, str] | None
 
 __all__ = [
-    "CorruptFileError",
-    "ShardedCheckpoint",
+    "add_safe_globals", "clear_safe_globals", "CorruptFileError", "FILE_LIKE",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "gguf", "load", "load_sharded",
+    "MAP_LOCATION", "safe_globals", "safetensors", "save", "ShardedCheckpoint",
     "UnsupportedObjectError",
-    "add_safe_globals",
-    "clear_safe_globals",
-    "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint",
-    "gguf",
-    "load",
-    "load_sharded",
-    "safe_globals",
-    "safetensors",
-    "save",
-]
+]  # fmt: skip

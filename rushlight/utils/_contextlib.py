@@ -7,6 +7,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+__all__ = [
+    "_NoParamDecoratorContextManager",
+]  # fmt: skip
+
 
 def _wrap_generator(ctx_factory: Callable[[], Any], func: Callable[..., Any]) -> Any:
     """A generator whose steps run inside of the context, and the caller's between them do not."""

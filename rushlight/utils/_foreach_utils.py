@@ -7,6 +7,11 @@ from typing import Any
 
 import rushlight as torch
 
+__all__ = [
+    "_get_foreach_kernels_supported_devices", "_get_fused_kernels_supported_devices",
+    "_group_tensors_by_device_and_dtype", "_has_foreach_support",
+]  # fmt: skip
+
 Lists = list[list[torch.Tensor | None]]
 Place = tuple[Any, Any]
 

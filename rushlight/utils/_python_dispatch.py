@@ -7,6 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+__all__ = [
+    "_get_current_dispatch_mode", "_get_current_dispatch_mode_stack",
+    "is_in_torch_dispatch_mode", "is_traceable_wrapper_subclass",
+    "is_traceable_wrapper_subclass_type", "return_and_correct_aliasing", "TorchDispatchMode",
+]  # fmt: skip
+
 
 class TorchDispatchMode:
     """Can be subclassed and asked about, but not entered."""

@@ -249,6 +249,6 @@ def checkpoint_sequential(
 
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
-    "noop_context_fn",
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction",
+    "get_device_states", "noop_context_fn", "set_device_states",
 ]  # fmt: skip

@@ -6,6 +6,10 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
+__all__ = [
+    "TensorWeakRef", "WeakTensorKeyDictionary",
+]  # fmt: skip
+
 
 class WeakIdRef(weakref.ref):
     """A weak reference that is equal to another one of the very same object."""

@@ -7,6 +7,10 @@ from typing import Any
 
 import rushlight as torch
 
+__all__ = [
+    "_is_namedtuple",
+]  # fmt: skip
+
 
 def is_namedtuple(obj: Any) -> bool:
     """Is it a tuple with field names?"""

@@ -11,6 +11,10 @@ import numpy as np
 
 import rushlight as torch
 
+__all__ = [
+    "default_collate_err_msg_format", "np_str_obj_array_pattern",
+]  # fmt: skip
+
 UNKNOWN_TYPE = (
     "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
 )

@@ -16,6 +16,10 @@ from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, S
 from rushlight.utils.data.worker import Job
 from rushlight.utils.data.workers import WorkerPass, WorkerPool, _BaseDataLoaderIter
 
+__all__ = [
+    "_collate_fn_t", "_worker_init_fn_t",
+]  # fmt: skip
+
 _MultiProcessingDataLoaderIter = WorkerPass
 _collate_fn_t = Callable[[list[Any]], Any]
 _worker_init_fn_t = Callable[[int], None]

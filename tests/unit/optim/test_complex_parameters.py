@@ -3,21 +3,21 @@
 import pytest
 
 import rushlight as torch
+from rushlight import optim
 
-O = torch.optim
 MAKERS = {
-    "sgd": lambda p: O.SGD(p, 0.1, momentum=0.9, nesterov=True),
-    "adam": lambda p: O.Adam(p, 0.1, amsgrad=True),
-    "adamw": lambda p: O.AdamW(p, 0.1),
-    "adagrad": lambda p: O.Adagrad(p, 0.1, initial_accumulator_value=0.1),
-    "adadelta": lambda p: O.Adadelta(p),
-    "adamax": lambda p: O.Adamax(p, 0.1),
-    "nadam": lambda p: O.NAdam(p, 0.1),
-    "radam": lambda p: O.RAdam(p, 0.1),
-    "rmsprop": lambda p: O.RMSprop(p, 0.1, momentum=0.5, centered=True),
-    "rprop": lambda p: O.Rprop(p, 0.1),
-    "asgd": lambda p: O.ASGD(p, 0.1),
-    "lbfgs": lambda p: O.LBFGS(p, 0.1, max_iter=3),
+    "sgd": lambda p: optim.SGD(p, 0.1, momentum=0.9, nesterov=True),
+    "adam": lambda p: optim.Adam(p, 0.1, amsgrad=True),
+    "adamw": lambda p: optim.AdamW(p, 0.1),
+    "adagrad": lambda p: optim.Adagrad(p, 0.1, initial_accumulator_value=0.1),
+    "adadelta": lambda p: optim.Adadelta(p),
+    "adamax": lambda p: optim.Adamax(p, 0.1),
+    "nadam": lambda p: optim.NAdam(p, 0.1),
+    "radam": lambda p: optim.RAdam(p, 0.1),
+    "rmsprop": lambda p: optim.RMSprop(p, 0.1, momentum=0.5, centered=True),
+    "rprop": lambda p: optim.Rprop(p, 0.1),
+    "asgd": lambda p: optim.ASGD(p, 0.1),
+    "lbfgs": lambda p: optim.LBFGS(p, 0.1, max_iter=3),
 }
 
 
@@ -46,13 +46,13 @@ def test_as_two_real_numbers(name):
 
 def test_the_state_is_complex_and_loads():
     param = torch.nn.Parameter(torch.ones(2, dtype=torch.complex64))
-    optimizer = O.Adam([param])
+    optimizer = optim.Adam([param])
     param.grad = torch.ones_like(param)
     optimizer.step()
     state = optimizer.state[param]
     assert state["exp_avg"].dtype is torch.complex64 and state["step"] == 1
     assert set(optimizer.state) == {param}
-    again = O.Adam([param])
+    again = optim.Adam([param])
     again.load_state_dict(optimizer.state_dict())
     again.step()
     assert again.state[param]["step"] == 2
@@ -68,7 +68,7 @@ def test_a_wrapper_made_without_the_constructor_steps():
 
     param = torch.nn.Parameter(torch.ones(1))
     param.grad = torch.ones(1)
-    wrapper = Wrapper(O.SGD([param], 0.5))
+    wrapper = Wrapper(optim.SGD([param], 0.5))
     wrapper.step()
     assert param.item() == 0.5
     wrapper._patch_step_function()
