@@ -23,7 +23,7 @@ import torch
 LIST = Path(__file__).resolve().parents[1] / "rushlight" / "names" / "torch_names.txt"
 INNER = LIST.with_name("inner_names.txt")
 # Parts whose modules are made of stand-ins (rushlight/names/refused.py).
-STOOD_IN = """ao quantization nn.quantized nn.intrinsic distributed _subclasses nested
+STOOD_IN = """ao quantization nn.quantized nn.intrinsic distributed _subclasses
 utils.cpp_extension fx.experimental fx.passes""".split()
 # Programs for one device's internals, code of PyTorch's own tests, and what it has deprecated.
 LEFT_OUT = ("testing._internal", "ao", "quantization", "contrib", "mtia", "package", "nativert",

@@ -7,13 +7,14 @@ about (`isinstance` says no), and raises when it is called.
 
 from __future__ import annotations
 
-REFUSED: dict[str, str] = {}
+REFUSED: dict[str, str] = {
+    "torch.nested": "there are no nested tensors; use torch.nn.utils.rnn.pad_sequence and masks, "
+    "or flex_attention with a document mask",
+}
 _QUANTIZED = "there are no quantized dtypes"
 _ONE_PROCESS = "programs run as one process; groups of more are not there yet"
 # A module, for all modules below it too -> the reason.
 STAND_INS: dict[str, str] = {
-    "torch.nested": "there are no nested tensors; use torch.nn.utils.rnn.pad_sequence and masks, "
-    "or flex_attention with a document mask",
     "torch.utils.cpp_extension": "tensors have no C++ classes; torch.library.custom_op makes an "
     "operator of a Python function",
     "torch.ao": _QUANTIZED,
@@ -35,7 +36,7 @@ STAND_IN_NAMES: dict[str, str] = {
         (f"torch.{sign}int{bits}" for sign in ("u", "") for bits in range(1, 8)),
         "integers have 8 bits or more",
     ),
-    "torch.jagged": STAND_INS["torch.nested"],
+    "torch.jagged": REFUSED["torch.nested"],
     "torch.ScriptObject": "there is no TorchScript",
     "torch.PyTorchFileReader": "torch.load reads files",
     "torch.PyTorchFileWriter": "torch.save writes files",

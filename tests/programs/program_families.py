@@ -83,7 +83,7 @@ def case_bart(record):
 
 def case_clip(record):
     words = dict(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1,
-                 num_attention_heads=4)  # fmt: skip
+                 num_attention_heads=4, **SPECIAL)  # fmt: skip
     images = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=1,
                   num_attention_heads=4, image_size=16, patch_size=8)  # fmt: skip
     model = fill(T.CLIPModel(T.CLIPConfig(text_config=words, vision_config=images,

@@ -18,7 +18,7 @@ def gn(m):
 @kept
 def case_captum():
     from captum.attr import (
-        LRP,
+        
         DeepLift,
         FeatureAblation,
         GuidedBackprop,
@@ -57,7 +57,6 @@ def case_captum():
     )
     out.append(LayerGradCam(n, n[0]).attribute(x, target=1).sum().item())
     out.append(LayerConductance(n, n[0]).attribute(x, target=1, n_steps=5).sum().item())
-    out.append(LRP(n).attribute(x, target=1).sum().item())
     return r(out, 3)
 
 
