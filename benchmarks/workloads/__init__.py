@@ -32,6 +32,7 @@ NAMES = (
     "sort_scan",
     "cnn",
     "import_time",
+    "packages",
 )
 
 
