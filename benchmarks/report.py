@@ -78,7 +78,8 @@ def line(row) -> str:
     ours, theirs = shown.get("rushlight", "-"), shown.get("torch", "-")
     text = (
         f"{shown['name']:<28} {ours:>12} {theirs:>12} {shown['ratio']:>16}"
-        f" {both(shown, 'first'):>17} {both(shown, 'cpu'):>17} {both(shown, 'peak'):>13} {both(shown, 'above'):>13}"
+        f" {both(shown, 'first'):>17} {both(shown, 'cpu'):>17} {both(shown, 'peak'):>13}"
+        f" {both(shown, 'above'):>13}"
         f"  {both(shown, 'rate')}"
     )
     if row["goal"]:
@@ -99,7 +100,8 @@ def markdown(rows, machine: dict[str, str]) -> str:
         " Rushlight's, so above 1 Rushlight is faster. *Above*: memory of a run beyond its inputs"
         " and results. *Processor*: time of all its threads, the median.",
         "",
-        "| workload | rushlight | torch | speed | goal | first | processor | peak MiB | above MiB | rate |",
+        "| workload | rushlight | torch | speed | goal | first | processor | peak MiB | above MiB"
+        " | rate |",
         "| --- | --: | --: | --: | --- | --: | --: | --: | --: | --: |",
     ]
     reasons = []
