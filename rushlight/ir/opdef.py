@@ -136,6 +136,7 @@ class OpDef:
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
     reference   numpy meaning: function(*arrays, **attrs) -> array
+    host        of a host op: what a plan calls instead of the reference, in the same way
     may_refuse  its host function raises for some values (a singular matrix); a call of it by the
                 user is evaluated at once, so that `try` catches the error
     saves       which of the values that `grad` names are really read, by the attributes (a
@@ -163,6 +164,7 @@ class OpDef:
     torch: tuple[str, ...] = ()
     promote: str = "same"
     cheap: bool = False
+    host: Callable[..., Any] | None = None
     may_refuse: bool = False
     samples: Callable[..., Any] | None = None
     error_samples: tuple[Any, ...] = ()
