@@ -15,7 +15,7 @@ from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node, buffer_node
 from rushlight.tensors.view import read_through
 
-# References to a cell that only one tensor holds: its two slots, the names here and in `_value`, and
+# References to a cell that only one tensor holds: its two slots, a name here, one in `_value`, and
 # getrefcount's own.
 ALONE = 5
 # Two more of the tensor of bytes that its view follows, where nobody else has that one: then it is
