@@ -144,8 +144,8 @@ def _back_by_phases(
 ) -> Any:
     """The same without the zeros, of which there are stride times as many in every dim.
 
-    Padded position q * stride + r gets only taps u * stride + r, from g at q - u. So each phase r is
-    a convolution of g itself; the phases are channels of one, and are put between each other.
+    Padded position q * stride + r gets only taps u * stride + r, from g at q - u. So each phase r
+    is a convolution of g itself; the phases are channels of one, put between each other.
     """
     kernel, spatial = weight.shape[2:], len(space)
     taps = [k if s == 1 else -(-k // s) for k, s in zip(kernel, stride, strict=True)]
