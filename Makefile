@@ -12,7 +12,7 @@ bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-backends lint format parity oracle onnx bench doctor clean \
+.PHONY: help demo test test-all test-backends test-backends-quick lint format parity oracle onnx bench doctor clean \
         test-programs
 
 help:  ## list the targets
@@ -31,18 +31,33 @@ test-all: $(VENV)/.with-test  ## the fast and the slow tests
 	$(python) -m pytest tests -m "not parity" --ignore=tests/parity $(ARGS)
 
 # Metal runs emulated (g++), Triton in its interpreter; OpenCL on PoCL, whose compiler is several times
-# faster without passes. Emulations see every kind of tile program with constant sizes alone.
+# faster without passes. Emulations see every kind of tile program with constant sizes alone. What
+# cannot be installed or found here is skipped, with its reason.
 BACKENDS ?= c opencl metal wgsl triton
-test-backends: export RUSHLIGHT_METAL_EMULATION = 1
-test-backends: export RUSHLIGHT_TRITON_INTERPRET = 1
-test-backends: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
-test-backends: $(VENV)/.with-test $(VENV)/.with-opencl $(VENV)/.with-wgpu $(VENV)/.with-triton  ## conformance and a GPT on every backend (BACKENDS="c opencl")
-	for name in $(BACKENDS); do \
-	    case $$name in metal|wgsl|triton) some="static" ;; *) some="static or symbolic" ;; esac; \
-	    $(python) -m pytest tests/conformance/test_backend.py --backend=$$name -m "not slow" -k "$$some" -q $(ARGS) || exit 1; \
-	done
-	$(python) -m pytest tests/models/test_gpt_on_backends.py tests/models/test_articles_on_backends.py \
-	    tests/unit/backends/test_metal.py tests/unit/backends/test_triton.py tests/unit/engine/test_devices.py -q
+CHECKED_MODELS ?= tests/models/test_gpt_on_backends.py tests/models/test_articles_on_backends.py
+backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_triton.py \
+    backends/test_wgsl.py backends/test_cuda.py engine/test_devices.py engine/test_telemetry.py)
+test-backends test-backends-quick: export RUSHLIGHT_METAL_EMULATION = 1
+test-backends test-backends-quick: export RUSHLIGHT_TRITON_INTERPRET = 1
+test-backends test-backends-quick: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
+test-backends: $(VENV)/.with-test  ## conformance and models on every backend (BACKENDS="c opencl")
+	@$(call try_extras,opencl wgpu triton)
+	$(call conformance,$(BACKENDS),static or sampled)
+	$(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=c -m "not slow" -k symbolic -q
+	$(python) -m pytest -n 2 $(CHECKED_MODELS) $(backend_tests) -q $(ARGS)
+
+# What of it fits beside the other stages of .ci/run.
+test-backends-quick: $(VENV)/.with-test  ## the part of it that .ci/run does
+	@$(call try_extras,opencl triton)
+	$(call conformance,c opencl metal triton,static or sampled)
+	$(python) -m pytest -n 2 tests/models/test_articles_on_backends.py $(backend_tests) -q \
+	    -k "not resnet and not wgsl" $(ARGS)
+
+try_extras = for extra in $(1); do $(MAKE) --no-print-directory $(VENV)/.with-$$extra || \
+    echo "extra $$extra cannot be installed here: its tests are skipped"; done
+conformance = for name in $(1); do \
+    $(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=$$name -m "not slow" \
+        -k "$(2)" -q $(ARGS) || exit 1; done
 
 lint: $(VENV)/.with-dev  ## format, style, import directions, types
 	$(bin)/ruff format --check .

@@ -2,13 +2,21 @@
 
 import importlib
 import json
+import re
 from pathlib import Path
 
 HEADER = (
     f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
     f" {'first call':>17} {'processor':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
-UNITS = {"flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
+UNITS = {"flop": ("GFLOP/s", 1e9), "bfloat16 flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
+UNITS["32 MiB read"] = ("GB/s", 1e9)
+PEAKS = {
+    "32 MiB read": "reads of 32 MiB",
+    "byte": "copy",
+    "flop": "float32 multiply-add",
+    "bfloat16 flop": "bfloat16 multiply-add",
+}
 
 
 def duration(seconds: float) -> str:
@@ -37,12 +45,56 @@ def ratio(results) -> float | None:
     return theirs.median_s / ours.median_s
 
 
-def rate(measured) -> str:
+def rate(measured, peaks: dict[str, float]) -> str:
+    """What was done per second, and which share of the machine's peak that is."""
     parts = []
     for what, amount in measured.work.items():
         unit, scale = UNITS.get(what, (f"{what}s/s", 1.0))
-        parts.append(f"{quantity(amount / measured.median_s / scale)} {unit}")
+        done = amount / measured.median_s
+        share = f" ({100 * done / peaks[what]:.0f} %)" if what in peaks else ""
+        parts.append(f"{quantity(done / scale)} {unit}{share}")
     return ", ".join(parts)
+
+
+def peaks_line(peaks: dict[str, float]) -> str:
+    """The machine's peaks, which the shares in brackets are of."""
+    texts = [
+        f"{title} {quantity(peaks[what] / UNITS[what][1])} {UNITS[what][0]}"
+        for what, title in PEAKS.items()
+        if what in peaks
+    ]
+    return "peaks (100 %): " + (", ".join(texts) or "not measured")
+
+
+def growth_lines(rows) -> list[str]:
+    """For cases that differ in n alone: how often as long each n takes as the one before.
+
+    In brackets how often as much work it is; a wrong slope is a factor that stays above that.
+    """
+    series: dict[tuple[str, str], list] = {}
+    for row in rows:
+        found = re.fullmatch(r"(.*?) ?n=(\d+)", row["case"])
+        for module, measured in row["results"].items():
+            if found and measured.seconds and not measured.failed:
+                key = (f"{row['workload']} {found[1]}".strip(), module)
+                series.setdefault(key, []).append((int(found[2]), measured))
+    lines = []
+    for (name, module), found in series.items():
+        if len(found) < 2:
+            continue
+        found.sort(key=lambda item: item[0])
+        steps = [
+            f"{n} x{m.median_s / before.median_s:.1f} ({growth_of_work(before, m):.0f})"
+            for (_, before), (n, m) in zip(found, found[1:], strict=False)
+        ]
+        first = f"{found[0][0]} {duration(found[0][1].median_s)}"
+        lines.append(f"{name:<18} {module:<10} " + ", ".join([first, *steps]))
+    return ["", "cost against size:", *lines] if lines else []
+
+
+def growth_of_work(before, after) -> float:
+    what = next(iter(after.work))
+    return after.work[what] / before.work[what]
 
 
 def cells(row) -> dict[str, str]:
@@ -60,7 +112,7 @@ def cells(row) -> dict[str, str]:
         shown[f"{module} peak"] = f"{measured.peak_mb:.0f}" if good else ""
         known = good and measured.extra_mb is not None
         shown[f"{module} above"] = f"{measured.extra_mb:.0f}" if known else ""
-        shown[f"{module} rate"] = rate(measured) if good else ""
+        shown[f"{module} rate"] = rate(measured, row["peaks"]) if good else ""
         shown[f"{module} reason"] = measured.failed
     factor = ratio(results)
     shown["ratio"] = "" if factor is None else f"{factor:.2f}"
@@ -98,7 +150,10 @@ def markdown(rows, machine: dict[str, str]) -> str:
         "",
         "Medians, with the fastest and slowest repetition; *speed* is PyTorch's time over"
         " Rushlight's, so above 1 Rushlight is faster. *Above*: memory of a run beyond its inputs"
-        " and results. *Processor*: time of all its threads, the median.",
+        " and results. *Processor*: time of all its threads, the median. In brackets: the share of"
+        " what the machine can do.",
+        "",
+        peaks_line(rows[0]["peaks"] if rows else {}),
         "",
         "| workload | rushlight | torch | speed | goal | first | processor | peak MiB | above MiB"
         " | rate |",
@@ -123,7 +178,9 @@ def markdown(rows, machine: dict[str, str]) -> str:
             for module in row["results"]
             if shown[f"{module} reason"]
         ]
-    return "\n".join([*lines, "", *reasons, ""])
+    growth = growth_lines(rows)
+    block = ["```", *growth[1:], "```"] if growth else []
+    return "\n".join([*lines, "", *reasons, "", *block, ""])
 
 
 def plot(rows, path: Path) -> bool:

@@ -247,6 +247,17 @@ def machine() -> dict[str, str]:
     }
 
 
+def measure_peaks(threads: int) -> dict[str, float]:
+    """What this machine can do at most, in a process of its own; empty where that fails."""
+    command = [sys.executable, str(HERE / "peak.py"), "--json"]
+    command += ["--threads", str(threads)] if threads else []
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        print(f"no peaks: {done.stderr.strip().splitlines()[-1]}")
+        return {}
+    return json.loads(done.stdout)
+
+
 def parse(argv: list[str] | None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -278,13 +289,16 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{'/'.join(case):<32} {verdict}")
         return 1 if any("DIFFER" in verdict for verdict in verdicts) else 0
 
-    rows = []
-    print(report.HEADER)
+    rows, peaks = [], measure_peaks(args.threads)
+    print(report.peaks_line(peaks), report.HEADER, sep="\n")
     for workload, case in cases:
         measured = measure(frameworks, workload, case, args)
         goal = workloads.goal(workload, case)
-        rows.append({"workload": workload, "case": case, "goal": goal, "results": measured})
+        rows.append(
+            {"workload": workload, "case": case, "goal": goal, "peaks": peaks, "results": measured}
+        )
         print(report.line(rows[-1]), flush=True)
+    print(*report.growth_lines(rows), sep="\n")
     args.out.mkdir(parents=True, exist_ok=True)
     written = report.write(args.out, rows, machine(), asdict)
     print("\nwritten: " + ", ".join(str(path) for path in written))

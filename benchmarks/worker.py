@@ -34,9 +34,14 @@ def flatten(result) -> list:
     return list(result) if isinstance(result, list | tuple) else [result]
 
 
-def finish(result) -> list[np.ndarray]:
+def finish(result, torch=None) -> list[np.ndarray]:
     """Make all results exist in memory: nothing that is only promised counts as done."""
-    return [x if isinstance(x, float) else x.detach().numpy() for x in flatten(result)]
+    return [x if isinstance(x, float) else as_numpy(x.detach(), torch) for x in flatten(result)]
+
+
+def as_numpy(x, torch) -> np.ndarray:
+    """The memory of a tensor; numpy has no bfloat16, so its bits are seen as integers."""
+    return x.view(torch.int16).numpy() if torch and x.dtype == torch.bfloat16 else x.numpy()
 
 
 def read_all(arrays: list) -> float:
@@ -46,8 +51,9 @@ def read_all(arrays: list) -> float:
 
 def timed_run(case: workloads.Case, module: str) -> dict:
     before = memory_now(module)
+    torch = importlib.import_module(module)
     began, cpu_began = time.perf_counter(), cpu_seconds()
-    arrays = finish(case.run())
+    arrays = finish(case.run(), torch)
     seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu_began
     results = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     extra = None if before is None else max(0, memory_peak(module) - before - results) / 2**20

@@ -1,10 +1,14 @@
-"""torch.accelerator: there is none beside the CPU (see names/absent.py)."""
+"""torch.accelerator: there is none beside the CPU (see names/absent.py).
+
+Telemetry is Rushlight's own here, for any device: `utilization("opencl")`, `temperature("cuda:1")`.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
+from rushlight.engine.devices import sensors_of
 from rushlight.names.absent import Absent, absent_class
 
 NO_ACCELERATOR = RuntimeError("Cannot access accelerator device when none is available.")
@@ -54,4 +58,50 @@ def get_device_module(device: Any = None) -> Any:
     return getattr(found, name)
 
 
-__all__ = sorted(["current_accelerator", "device_index", *_ABSENT.names])
+# What a device says of itself. The host answers for "cpu", NVML for "cuda", the driver for
+# "opencl". A value that is not told is a RuntimeError that says why, never 0.
+
+
+def get_device_name(device: Any = None) -> str:
+    """What it is called. `device`: None is the current one."""
+    return sensors_of(device).name()
+
+
+def total_memory(device: Any = None) -> int:
+    """Bytes of its memory."""
+    return sensors_of(device).total_memory()
+
+
+def device_memory_used(device: Any = None) -> int:
+    """Bytes of its memory that no program could get now."""
+    return sensors_of(device).device_memory_used()
+
+
+def utilization(device: Any = None) -> float:
+    """Percent of the time in which it worked."""
+    return sensors_of(device).utilization()
+
+
+def temperature(device: Any = None) -> float:
+    """Degrees Celsius."""
+    return sensors_of(device).temperature()
+
+
+def power_draw(device: Any = None) -> float:
+    """Watts."""
+    return sensors_of(device).power_draw()
+
+
+def clock_rate(device: Any = None) -> float:
+    """MHz (OpenCL tells the highest)."""
+    return sensors_of(device).clock_rate()
+
+
+get_device_utilization = utilization  # as articles spell it
+get_memory_allocated = device_memory_used
+
+__all__ = sorted(
+    """current_accelerator device_index get_device_name total_memory device_memory_used utilization
+    temperature power_draw clock_rate get_device_utilization get_memory_allocated""".split()
+    + _ABSENT.names
+)

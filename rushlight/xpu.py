@@ -16,7 +16,8 @@ _ABSENT = Absent(
     empty="get_rng_state_all get_arch_list memory_snapshot",
     need="""current_device set_device synchronize get_device_name get_device_capability
     get_device_properties mem_get_info current_stream set_stream stream get_rng_state set_rng_state
-    init initial_seed can_device_access_peer""",
+    init initial_seed can_device_access_peer utilization temperature power_draw clock_rate
+    memory_usage device_memory_used get_device_utilization get_memory_allocated""",
     classes="Stream Event StreamContext device device_of",
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()

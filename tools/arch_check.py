@@ -58,9 +58,9 @@ ARROWS: dict[str, set[str]] = {
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": _PUBLIC,
-    "cuda": {"amp"} | _PUBLIC,
+    "cuda": {"amp", "base", "runtime"} | _PUBLIC,
     # Names that PyTorch scripts ask for; they know nothing.
-    "accelerator": set(),
+    "accelerator": {"engine"},
     "cpu": {"base"},
     "mps": set(),
     "mtia": set(),
@@ -95,7 +95,7 @@ ARROWS: dict[str, set[str]] = {
     # Loaded bytes become tensors without a copy; what is shared is written once (tensors.cells).
     "serialization": _PUBLIC | {"tensors"},
     "utils": {"base", "hub"} | _PUBLIC,
-    "export": _ENGINE | _FRONT | _PUBLIC,
+    "export": _ENGINE | _FRONT | {"base", "fx", "overrides"} | _PUBLIC,
     "testing": _ENGINE | _FRONT | _PUBLIC,
     "cli": _ENGINE | _FRONT | {"export", "profiler", "testing"} | _PUBLIC,
     # rushlight/__init__.py gathers the public names of everything.

@@ -8,7 +8,8 @@ A workload is a module here with
     GOALS   {case name: what to reach, as text}, for those that have a goal
 
 `build` makes the inputs and gives a `Case`. It uses the PyTorch API only, through the module it is
-given; its inputs come from numpy with a fixed seed, so that both frameworks see the same bits.
+given; its inputs come from numpy with a fixed seed (`from_numpy`), so that both frameworks see the
+same bits.
 """
 
 import importlib
@@ -30,7 +31,9 @@ NAMES = (
     "fused_loss",
     "optimizers",
     "sort_scan",
+    "passes",
     "cnn",
+    "growth",
     "import_time",
     "packages",
 )
@@ -41,7 +44,8 @@ class Case:
     """One thing to time.
 
     run        does the work once; gives its results, a tensor or a list of them
-    work       what one run does, by unit ("flop", "byte", "token" ...), for rates
+    work       what one run does, by unit ("flop", "byte", "token" ...), for rates; "32 MiB read":
+               bytes, where reading so much memory is what it costs (see peak.py)
     values     all values to compare (`--check`), of what a run gave; None: what it gave
     tolerance  of that comparison, relative to the largest value of an array
     in_child   child processes do the work: their memory counts
@@ -54,6 +58,11 @@ class Case:
     tolerance: float = 1e-3
     in_child: bool = False
     most_reps: int | None = None
+
+
+def from_numpy(torch: ModuleType, values: Any) -> Any:
+    """A tensor with memory of its own: what numpy can change, a lazy framework has to copy."""
+    return torch.from_numpy(values).clone()
 
 
 def goal(workload: str, case: str) -> str:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from workloads import from_numpy
+
 
 def build_gpt(torch, vocab=4096, block=256, layers=4, heads=8, width=256):
     """A new GPT with weights from a fixed seed, the same in every framework."""
@@ -47,27 +49,56 @@ def fill_weights(torch, model, seed=0):
         for name, p in model.named_parameters():
             if p.dim() >= 2:
                 values = rng.standard_normal(tuple(p.shape), dtype=np.float32) * 0.02
-                p.copy_(torch.from_numpy(values))
+                p.copy_(from_numpy(torch, values))
             elif name.endswith("bias"):
                 p.zero_()
 
 
 def build_step(torch, model, batch=8, block=256, vocab=4096):
     """One whole training step on a fixed batch: forward, loss, backward, AdamW."""
-    rng = np.random.default_rng(1)
-    tokens = torch.from_numpy(rng.integers(0, vocab, (batch, block + 1)))
-    x, y = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    x, y = batch_of_tokens(torch, batch, block, vocab)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
 
     def step():
         optimizer.zero_grad()
-        logits = model(x)
-        loss = torch.nn.functional.cross_entropy(logits.view(-1, vocab), y.view(-1))
+        loss = loss_of(torch, model(x), y)
         loss.backward()
         optimizer.step()
         return loss.detach()
 
     return step
+
+
+def build_bfloat16_step(torch, model, batch=8, block=256, vocab=4096):
+    """The same with bfloat16 parameters and activations; AdamW keeps float32 copies beside them."""
+    masters = [p.detach().clone() for p in model.parameters()]
+    model.bfloat16()
+    x, y = batch_of_tokens(torch, batch, block, vocab)
+    optimizer = torch.optim.AdamW(masters, lr=3e-4)
+
+    def step():
+        model.zero_grad()
+        loss = loss_of(torch, model(x).float(), y)
+        loss.backward()
+        with torch.no_grad():
+            for master, p in zip(masters, model.parameters(), strict=True):
+                master.grad = p.grad.float()
+            optimizer.step()
+            for master, p in zip(masters, model.parameters(), strict=True):
+                p.copy_(master)
+        return loss.detach()
+
+    return step
+
+
+def batch_of_tokens(torch, batch, block, vocab):
+    """Tokens, and the tokens that follow them."""
+    tokens = from_numpy(torch, np.random.default_rng(1).integers(0, vocab, (batch, block + 1)))
+    return tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+
+
+def loss_of(torch, logits, y):
+    return torch.nn.functional.cross_entropy(logits.view(-1, logits.shape[-1]), y.view(-1))
 
 
 def step_flop(model, batch, block):

@@ -1,25 +1,36 @@
-"""Sorting and running sums."""
+"""Sorting, the largest of a row, and running sums."""
 
 import numpy as np
 
-from workloads import Case
+from workloads import Case, from_numpy
 
-TITLE = "sort and cumsum of 4 million float32"
+TITLE = "sort, topk and cumsum of 8 million float32"
+ROWS, COLUMNS = 1024, 8192
+K = 64
+GOALS = {"sort rows": ">= 5", "cumsum rows": ">= 2.5"}
 
 
 def cases():
+    flat = (ROWS * COLUMNS,)
     return {
-        "sort rows": {"what": "sort", "shape": (1024, 4096)},
-        "sort flat": {"what": "sort", "shape": (4 * 2**20,)},
-        "cumsum rows": {"what": "cumsum", "shape": (1024, 4096)},
-        "cumsum flat": {"what": "cumsum", "shape": (4 * 2**20,)},
+        "sort rows": {"what": "sort", "shape": (ROWS, COLUMNS)},
+        "sort flat": {"what": "sort", "shape": flat},
+        "topk rows": {"what": "topk", "shape": (ROWS, COLUMNS)},
+        "cumsum rows": {"what": "cumsum", "shape": (ROWS, COLUMNS)},
+        "cumsum columns": {"what": "cumsum columns", "shape": (COLUMNS, ROWS)},
+        "cumsum flat": {"what": "cumsum", "shape": flat},
     }
 
 
 def build(torch, what, shape):
-    x = torch.from_numpy(np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
-    if what == "cumsum":
-        work = {"byte": 8.0 * x.numel()}
-        return Case(lambda: torch.cumsum(x, dim=-1), work, tolerance=1e-2)
+    x = from_numpy(torch, np.random.default_rng(0).standard_normal(shape, dtype=np.float32))
     work = {"element": float(x.numel())}
+    if what.startswith("cumsum"):
+        dim = 0 if what.endswith("columns") else -1
+        work = {"byte": 8.0 * x.numel()}
+        return Case(lambda: torch.cumsum(x, dim=dim), work, tolerance=1e-2)
+    if what == "topk":
+        # Which of two equal values comes first is not defined: the values alone are compared.
+        values = lambda result: result[:1]  # noqa: E731
+        return Case(lambda: list(torch.topk(x, K, dim=-1)), {"byte": 4.0 * x.numel()}, values)
     return Case(lambda: list(torch.sort(x, dim=-1, stable=True)), work)

@@ -2,7 +2,8 @@
 
 from rushlight.attention.block_mask import BlockMask, noop_mask
 from rushlight.attention.create import and_masks, create_block_mask, create_mask, or_masks
-from rushlight.attention.flex import AuxOutput, AuxRequest, FlexKernelOptions, flex_attention
+from rushlight.attention.flex import AuxOutput, AuxRequest, flex_attention
+from rushlight.attention.kernel_options import FlexKernelOptions
 
 __all__ = [
     "AuxOutput",

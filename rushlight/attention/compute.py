@@ -17,8 +17,9 @@ from typing import Any
 import rushlight as torch
 from rushlight import ops
 from rushlight.attention.block_mask import BlockMask
-from rushlight.attention.decode import PARTITION, is_decoding, rows_of_groups, tables_of
+from rushlight.attention.decode import fits_decoding, rows_of_groups, tables_of
 from rushlight.attention.divide import as_four_dims
+from rushlight.attention.kernel_options import Choice
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functional_attention import for_each_head
 
@@ -35,20 +36,27 @@ class Attended:
 
 def attention(
     query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
-    scale: float, partition: int = PARTITION,
+    scale: float, choice: Choice,
 ) -> Attended:  # fmt: skip
     """All tensors have four dims and one batch size; heads of keys divide those of queries."""
     needs_grad = torch.is_grad_enabled() and any(x.requires_grad for x in (query, key, value))
     shape = (*query.shape[:3], key.shape[2])
     if block_mask is not None and block_mask.keeps_all():
         block_mask = None
-    if not needs_grad and is_decoding(query, key, partition):
-        rows = rows_of_groups(query, key.size(1))
-        scores, keep = _scores(rows, key, value, score_mod, block_mask, scale, shape)
+    if not needs_grad and _is_cut(query, key, choice):
+        rows = _products(rows_of_groups(query, key.size(1)), key, scale, choice.prescale)
+        scores, keep = _scores(rows, value, score_mod, block_mask, shape)
         if not scores.requires_grad:  # nor does the score_mod need one
-            return _decoded(query, scores, keep, value, block_mask, partition)
+            return _decoded(query, scores, keep, value, block_mask, choice.partition)
+    if choice.must_cut:
+        raise RuntimeError(
+            "BACKEND='TRITON_DECODE' was specified but flex_decoding cannot be used for this "
+            "input. flex_decoding is only available for short sequence lengths with specific "
+            "configurations."
+        )
     key, value = (for_each_head(x, query.size(1)) for x in (key, value))
-    scores, keep = _scores(query, key, value, score_mod, block_mask, scale, shape)
+    products = _products(query, key, scale, choice.prescale)
+    scores, keep = _scores(products, value, score_mod, block_mask, shape)
     if keep is not None:
         assert block_mask is not None
         tables = block_mask.tables(of_keys=needs_grad or scores.requires_grad)
@@ -56,6 +64,19 @@ def attention(
     lse = apply(ops.flash_lse, (scores,))
     out = apply(ops.flash_attention, (scores, value, lse))
     return Attended(as_dtype(out, query), lambda: lse, lambda: apply(ops.flash_top, (scores,)))
+
+
+def _is_cut(query: Any, key: Any, choice: Choice) -> bool:
+    """Are the keys cut into parts that are joined in order?"""
+    worth = choice.must_cut or key.size(2) > choice.partition
+    return choice.may_cut and worth and fits_decoding(query, key)
+
+
+def _products(query: Any, key: Any, scale: float, prescale: bool) -> Any:
+    """Scaled scores, pair values; `prescale`: the query is scaled, not each score."""
+    if prescale:
+        return apply(ops.pair_dot, (query.to(query.dtype.compute) * scale, key))
+    return apply(ops.pair_dot, (query, key)) * scale
 
 
 def _decoded(
@@ -87,12 +108,11 @@ def as_dtype(x: Any, like: Any) -> Any:
 
 
 def _scores(
-    query: Any, key: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
-    scale: float, shape: tuple[int, ...],
+    scores: Any, value: Any, score_mod: Callable | None, block_mask: BlockMask | None,
+    shape: tuple[int, ...],
 ) -> tuple[Any, Any]:  # fmt: skip
-    """(scores, what the mask keeps or None), pair values of shape (B, H, L, S) (without functions:
-    of the shape that the queries have)."""
-    scores = apply(ops.pair_dot, (query, key)) * scale
+    """Of scaled products: (scores, what the mask keeps or None), pair values of shape (B, H, L, S)
+    (without functions: of the shape that the queries have)."""
     if score_mod is None and block_mask is None and value.dtype is not torch.float64:
         return scores, None
     scores = scores.reshape(shape)

@@ -19,14 +19,14 @@ from rushlight.ops.pairs import PAIR_TILE
 PARTITION = 512
 MOST_QUERIES = 16
 MOST_ROWS = 64
-ALL_GROUPS = 0b01010101  # times a kind: the code of a span in which every group of rows is so
+# Times the bits of a group: the code of a span in which every group of rows is so.
+ALL_GROUPS, ONE_GROUP, MASKED = 0x1111, 0xF, 0x5
 
 
-def is_decoding(query: Any, key: Any, partition: int) -> bool:
-    """Few rows, more than one partition, and no gradient to be taken."""
+def fits_decoding(query: Any, key: Any) -> bool:
+    """Few rows, and some keys."""
     rows = query.size(2) * (query.size(1) // max(1, key.size(1)))
-    few = 0 < query.size(2) <= MOST_QUERIES and rows <= MOST_ROWS and key.numel() > 0
-    return few and key.size(2) > partition
+    return 0 < query.size(2) <= MOST_QUERIES and rows <= MOST_ROWS and key.numel() > 0
 
 
 def rows_of_groups(query: Any, kv_heads: int) -> Any:
@@ -52,9 +52,9 @@ def partition_tables(
     count, tiles = ceil_div(keys, partition), ceil_div(keys, PAIR_TILE)
     starts, found = (table.numpy() for table in block_mask.tables(of_keys=False))
     if starts.shape[1] > 1:  # heads that share keys see different ones: the mask decides
-        starts, found = np.array([[[0, 1]]]), np.array([[0, tiles, 1]])
+        starts, found = np.array([[[0, 1]]]), np.array([[0, tiles, MASKED]])
     lead = [*starts[:, 0, 0].tolist(), int(starts[-1, 0, -1])]
-    spans = np.concatenate((found[:, :2], (found[:, 2:] & 3) * ALL_GROUPS), axis=1)
+    spans = np.concatenate((found[:, :2], (found[:, 2:] & ONE_GROUP) * ALL_GROUPS), axis=1)
     size, starts, parts = partition // PAIR_TILE, [0], []
     for low, high in zip(lead[:-1], lead[1:], strict=True):
         for number in range(count):

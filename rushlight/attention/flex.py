@@ -8,49 +8,18 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import rushlight as torch
 from rushlight.attention.block_mask import BlockMask, sliced_mask_mod_error
 from rushlight.attention.compute import attention
-from rushlight.attention.decode import PARTITION
-from rushlight.ops.pairs import PAIR_TILE
+from rushlight.attention.kernel_options import FlexKernelOptions, choice_of
 
-BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
-OPTION_NAMES = frozenset(
-    "num_warps num_stages BLOCK_M BLOCK_N BLOCK_M1 BLOCK_N1 BLOCK_M2 BLOCK_N2 PRESCALE_QK "
-    "ROWS_GUARANTEED_SAFE BLOCKS_ARE_CONTIGUOUS WRITE_DQ FORCE_USE_FLEX_ATTENTION USE_TMA kpack "
-    "matrix_instr_nonkdim waves_per_eu BACKEND PARTITION_SIZE SPARSE_Q_BLOCK_SIZE "
-    "SPARSE_KV_BLOCK_SIZE".split()
-)
 _WARNED: set[str] = set()
 
 
 class FlexShapeError(ValueError, RuntimeError):
     """Shapes that do not fit each other."""
-
-
-class FlexKernelOptions(TypedDict, total=False):
-    """Hints for kernels. They never change a result; names may begin with fwd_ or bwd_."""
-
-    num_warps: int
-    num_stages: int
-    BLOCK_M: int
-    BLOCK_N: int
-    BLOCK_M1: int
-    BLOCK_N1: int
-    BLOCK_M2: int
-    BLOCK_N2: int
-    PRESCALE_QK: bool
-    ROWS_GUARANTEED_SAFE: bool
-    BLOCKS_ARE_CONTIGUOUS: bool
-    WRITE_DQ: bool
-    FORCE_USE_FLEX_ATTENTION: bool
-    USE_TMA: bool
-    kpack: int
-    matrix_instr_nonkdim: int
-    waves_per_eu: int
-    BACKEND: Literal["AUTO", "TRITON", "FLASH", "TRITON_DECODE"]
 
 
 class AuxRequest(NamedTuple):
@@ -103,10 +72,9 @@ def flex_attention(
         )
     if return_lse:
         _warn_return_lse()
-    _check_options(kernel_options)
+    choice = choice_of(kernel_options)
     scale = 1.0 / math.sqrt(query.size(-1) or 1) if scale is None else scale
-    partition = int((kernel_options or {}).get("PARTITION_SIZE", PARTITION))
-    found = attention(query, key, value, score_mod, block_mask, scale, partition)
+    found = attention(query, key, value, score_mod, block_mask, scale, choice)
     if return_aux is not None:
         return found.out, AuxOutput(
             found.lse() if return_aux.lse else None,
@@ -197,33 +165,6 @@ def _check_block_mask(block_mask: BlockMask, q_len: int, kv_len: int) -> None:
         "This essentially 'crops' the block mask to the upper left corner, which does not work "
         "for all mask_mods!"
     )
-
-
-def _check_options(options: Any) -> None:
-    options = {} if options is None else dict(options)
-    if "BACKEND" in options and options.get("FORCE_USE_FLEX_ATTENTION", False):
-        raise RuntimeError(
-            "BACKEND cannot be combined with legacy FORCE_USE_FLEX_ATTENTION. "
-            "BACKEND supersedes the legacy knob; please drop FORCE_USE_FLEX_ATTENTION "
-            "and only specify the desired BACKEND."
-        )
-    if "BACKEND" in options and options["BACKEND"] not in BACKENDS:
-        raise ValueError(f"Invalid BACKEND value '{options['BACKEND']}'. Must be one of {BACKENDS}")
-    for name in ("OUTPUT_LOGSUMEXP", "OUTPUT_MAX"):
-        if name in options:
-            raise AssertionError(f"{name} must not be in kernel_options")
-    for name in options:
-        if name.removeprefix("fwd_").removeprefix("bwd_") not in OPTION_NAMES:
-            raise ValueError(
-                f"kernel_options has no option '{name}'; the options are "
-                f"{', '.join(sorted(OPTION_NAMES))}, each also with the prefix fwd_ or bwd_"
-            )
-
-    partition = options.get("PARTITION_SIZE", PAIR_TILE)
-    if not isinstance(partition, int) or partition < PAIR_TILE or partition % PAIR_TILE:
-        raise ValueError(
-            f"kernel_options['PARTITION_SIZE'] must be a multiple of {PAIR_TILE}, got {partition}"
-        )
 
 
 def _warn_return_lse() -> None:

@@ -1,8 +1,8 @@
 """The tables of a mask that kernels read (ops/pairs [tables]), from runs of small cells.
 
 In: runs of cells of CELL x CELL elements. Out: for each block of PAIR_ROWS rows its spans of tiles
-of PAIR_TILE columns, and their code: two bits for each group of CELL rows: 0 absent, 1 partial,
-2 full.
+of PAIR_TILE columns, and their code: two bits for each cell of the block and the tile: 0 absent,
+1 partial, 2 full.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.attention.runs import Rects, Runs, joined, regridded, runs_of
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 
 CELL = PAIR_GROUP
 GROUPS, HALVES = PAIR_ROWS // CELL, PAIR_TILE // CELL
-assert HALVES == 2, "a tile is two cells wide"
+assert HALVES == 2 and PAIR_PART == CELL, "a tile is two cells wide"
 
 
 def cells_of_blocks(
@@ -58,7 +58,7 @@ def spans_of(cells: Runs) -> tuple[np.ndarray, np.ndarray]:
     block, column, code = block[order], column[order], np.cumsum(value[order])
     last = np.ones(len(block), bool)
     last[:-1] = (block[1:] != block[:-1]) | (column[1:] != column[:-1])
-    block, first, code = block[last], column[last], _code_of(code[last])
+    block, first, code = block[last], column[last], code[last]
     return _as_tables((batch, heads, blocks), block, first, code)
 
 
@@ -75,15 +75,6 @@ def cells_of_rows(cells: Runs, offset: int, count: int, columns: int) -> Runs:
             merged = np.where(band.min(0) == 2, 2, band.max(0) > 0).astype(np.int8)
             parts.append(runs_of(merged[None, None, None]))
     return joined(parts, (*cells.shape[:2], len(starts), columns))
-
-
-def _code_of(bits: np.ndarray) -> np.ndarray:
-    """A group is full in a tile when both cells are, absent when both are."""
-    code = np.zeros(len(bits), np.int64)
-    for group in range(GROUPS):
-        a, b = bits >> (4 * group) & 3, bits >> (4 * group + 2) & 3
-        code |= np.where((a == 2) & (b == 2), 2, (a > 0) | (b > 0)) << (2 * group)
-    return code
 
 
 def _as_tables(

@@ -29,7 +29,7 @@ _MODULES = {
 
 
 # Device type -> backend. The device "cpu" has the one that the settings name.
-DEVICE_BACKENDS = {"opencl": "opencl", "mps": "metal", "vulkan": "wgsl"}
+DEVICE_BACKENDS = {"cuda": "triton", "opencl": "opencl", "mps": "metal", "vulkan": "wgsl"}
 
 
 def backend_names() -> tuple[str, ...]:

@@ -174,6 +174,8 @@ class Backend:
     lower_asm: Callable[[Program, Caps], str] | None = None
     picks: Callable[[Any, Caps], list[Decision]] | None = None
     refuse: Callable[[Program, Caps], Sequence[str]] | None = None
+    # Whom to ask how busy and how warm its device is: a telemetry.Source (None: nobody).
+    sensors: Callable[[], Any] | None = None
 
     def require(self) -> Caps:
         """What it can do here; a BackendError with the reason and the fix where it is missing."""

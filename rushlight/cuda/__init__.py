@@ -8,7 +8,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from rushlight.base import devices as _devices
 from rushlight.names.absent import Absent
+from rushlight.runtime.nvml_impl import Nvml
 
 NO_CUDA = "Torch not compiled with CUDA enabled"
 _ABSENT = Absent(
@@ -24,10 +26,10 @@ _ABSENT = Absent(
     need="""current_device set_device synchronize get_device_name get_device_capability
     get_device_properties mem_get_info current_stream default_stream set_stream get_rng_state
     set_rng_state memory_summary memory_snapshot init initial_seed cudart current_blas_handle
-    make_graphed_callables utilization can_device_access_peer get_sync_debug_mode
+    make_graphed_callables can_device_access_peer get_sync_debug_mode
     set_sync_debug_mode get_per_process_memory_fraction set_per_process_memory_fraction
     graph_pool_handle caching_allocator_alloc caching_allocator_delete get_stream_from_external
-    temperature power_draw clock_rate list_gpu_processes""",
+    list_gpu_processes""",
     classes="Stream ExternalStream Event CUDAGraph graph StreamContext MemPool",
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
@@ -69,10 +71,46 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     return {}
 
 
+def _gpu(device: Any) -> Nvml:
+    """NVML's view of a GPU: it needs the driver, not a build for CUDA."""
+    found = _devices.device("cuda" if device is None else device)
+    return Nvml(found.index or 0)
+
+
+def utilization(device: Any = None) -> float:
+    """Percent of the time in which a kernel ran. A RuntimeError says why it is not known."""
+    return _gpu(device).utilization()
+
+
+def memory_usage(device: Any = None) -> float:
+    """Percent of the time in which memory was read or written."""
+    return _gpu(device).memory_usage()
+
+
+def device_memory_used(device: Any = None) -> int:
+    """Bytes of the GPU's memory that are taken, by whichever program."""
+    return _gpu(device).device_memory_used()
+
+
+def temperature(device: Any = None) -> float:
+    """Degrees Celsius."""
+    return _gpu(device).temperature()
+
+
+def power_draw(device: Any = None) -> float:
+    """Milliwatts, as in PyTorch."""
+    return _gpu(device).power_draw() * 1000.0
+
+
+def clock_rate(device: Any = None) -> float:
+    """MHz of the multiprocessors."""
+    return _gpu(device).clock_rate()
+
+
 def get_gencode_flags() -> str:
     return ""
 
 
 _OWN = """amp has_half has_magma default_generators device device_of get_gencode_flags memory_stats
-stream""".split()
+stream utilization memory_usage device_memory_used temperature power_draw clock_rate""".split()
 __all__ = sorted([*_OWN, *_ABSENT.names])

@@ -8,13 +8,17 @@ programs read and write.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rushlight.backends import DEVICE_BACKENDS, find_backend
 from rushlight.base.config import config
-from rushlight.base.devices import DEVICES
+from rushlight.base.devices import CURRENT, DEVICES, device
+from rushlight.base.sensors import HOST
 from rushlight.compiler.target import Missing
 from rushlight.ir.device import device_of, moves
 from rushlight.ir.node import Node, topological
+from rushlight.runtime.nvml_impl import Nvml
+from rushlight.runtime.telemetry import Source
 
 
 def why_missing(kind: str) -> str:
@@ -26,6 +30,27 @@ def why_missing(kind: str) -> str:
     if not isinstance(found, Missing):
         return ""
     return f"{found.reason} ({found.fix})" if found.fix else found.reason
+
+
+def sensors_of(wanted: Any = None) -> Source:
+    """Whom to ask how busy, how warm, how full a device is; None: the current device.
+
+    Example:
+        >>> sensors_of("cpu").total_memory() > 0
+        True
+    """
+    found = CURRENT.stack[-1] if wanted is None else device(wanted)
+    if found.type == "cpu":
+        return HOST
+    if found.type == "cuda":
+        return Nvml(found.index or 0)
+    why = why_missing(found.type)
+    if why:
+        raise RuntimeError(f"device '{found}' tells nothing: {why}")
+    sensors = find_backend(DEVICE_BACKENDS[found.type]).sensors
+    if sensors is None:
+        raise RuntimeError(f"device '{found}' tells nothing: its interface has no such queries")
+    return sensors()
 
 
 DEVICES.why_missing = staticmethod(why_missing)

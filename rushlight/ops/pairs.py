@@ -10,8 +10,9 @@ If something else reads a pair value (a root, a contraction), the compiler makes
   starts (..., R + 1), spans (n, 3)   for block r of PAIR_ROWS queries: spans[starts[r]:starts[r+1]]
   starts, spans                       the same for blocks of PAIR_ROWS keys; gradients need them
 A span (first, stop, code) is a range of tiles of PAIR_TILE keys (or queries), ascending, disjoint.
-The code has two bits for each PAIR_GROUP of the block's rows, the first lowest: 0 no pair of the
-group is kept there, 1 the mask decides, 2 all are kept. Outside of all spans no pair is kept.
+The code has two bits for each PAIR_GROUP of the block's rows and each PAIR_PART of a tile, the
+parts of the first group lowest: 0 no pair is kept there, 1 the mask decides, 2 all are kept.
+Outside of all spans no pair is kept.
 Tables repeat what the mask says, they never change it.
 
 Shape letters: L queries, S keys.
@@ -31,7 +32,7 @@ from rushlight.ops.meta import Meta
 from rushlight.ops.rules import Shape, broadcast_shapes, is_static, operand_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, truth
 
-PAIR_ROWS, PAIR_TILE, PAIR_GROUP = 128, 64, 32
+PAIR_ROWS, PAIR_TILE, PAIR_GROUP, PAIR_PART = 128, 64, 32, 32
 MINUS = float("-inf")
 FILLS = {"zero": 0.0, "minus": MINUS}
 

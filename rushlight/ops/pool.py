@@ -13,93 +13,25 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, NotDifferentiable, OpDef, Sizes
-from rushlight.ir.symint import floordiv, product
-from rushlight.ir.symint import minimum as size_minimum
-from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul, remainder
-from rushlight.ops.build import expand_to, full, iota_along, size_value, slice_dim, to_dtype, zeros
+from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul
+from rushlight.ops.build import full, iota_along, size_value, to_dtype
 from rushlight.ops.composite import composite
-from rushlight.ops.conv import pad_space, windows_of
-from rushlight.ops.indexed import scatter_nd
-from rushlight.ops.meta import Meta
 from rushlight.ops.movement import pad, permute, reshape, slice_
-from rushlight.ops.reduce import argmax_, reduce_max, reduce_sum
+from rushlight.ops.pool_windows import (
+    max_pool_decompose,
+    max_pool_grad,
+    max_pool_places,
+    pooled_size,
+    pooled_space,
+    pooled_windows,
+    settings_of,
+)
+from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, const, float_dtype, is_static, operand_dtype
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, sign
-from rushlight.ops.window import unfold, window_count
-
-
-def pooled_size(size: Any, k: int, s: int, p: int, d: int, ceil_mode: bool) -> Any:
-    reach = (k - 1) * d + 1
-    if not ceil_mode:
-        return window_count(size + 2 * p, k, s, d)
-    fit = floordiv(size + 2 * p - reach + s - 1, s) + 1
-    return size_minimum(fit, floordiv(size + p - 1, s) + 1)
-
-
-def pooled_space(space: Shape, kernel: Any, stride: Any, padding: Any, dilation: Any,
-                 ceil_mode: bool) -> tuple:  # fmt: skip
-    parts = zip(space, kernel, stride, padding, dilation, strict=True)
-    return tuple(pooled_size(*part, ceil_mode) for part in parts)
-
-
-def pooled_windows(x: Any, fill: float, settings: tuple) -> Any:
-    """All windows of the padded input. With ceil_mode stride - 1 more elements make room for a
-    last window; it is cut off where it would start after the input and the padding before it."""
-    kernel, stride, padding, dilation, ceil_mode = settings
-    high = [p + (s - 1 if ceil_mode else 0) for p, s in zip(padding, stride, strict=True)]
-    windows = windows_of(pad_space(x, padding, high, fill), kernel, stride, dilation)
-    for i, count in enumerate(pooled_space(x.shape[2:], *settings)):
-        if windows.shape[2 + i] != count:
-            windows = slice_dim(windows, windows.shape, 2 + i, 0, count)
-    return windows
-
-
-def max_windows(x: Any, settings: tuple) -> Any:
-    low = float("-inf") if x.dtype.is_inexact else int(np.iinfo(x.dtype.np).min)
-    return pooled_windows(x, low, settings)
-
-
-def _settings(kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple:
-    return (kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool_decompose(input: Any, **settings: Any) -> Any:  # noqa: A002
-    windows = max_windows(input, _settings(**settings))
-    spatial = input.ndim - 2
-    return reduce_max(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
-
-
-def max_pool_places(input: Any, **settings: Any) -> Any:  # noqa: A002
-    """The flat position in the input's space of the first largest element of each window."""
-    kernel, stride, padding, dilation, _ = _settings(**settings)
-    space, spatial = input.shape[2:], input.ndim - 2
-    windows = max_windows(input, _settings(**settings))
-    tap = argmax_(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
-    flat = None
-    for i in range(spatial):
-        inner = product(kernel[i + 1 :])
-        step = remainder(floor_divide(tap, inner), kernel[i])
-        start = iota_along(tap.ndim, 2 + i, tap.shape[2 + i])
-        at = add(add(mul(start, stride[i]), mul(step, dilation[i])), -padding[i])
-        flat = at if flat is None else add(mul(flat, size_value(space[i])), at)
-    return flat
-
-
-def max_pool_grad(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,  # noqa: A002, E501
-                  ceil_mode: bool, meta: Meta) -> tuple:  # fmt: skip
-    """Everything to the first largest element, added up where windows overlap."""
-    names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
-    settings = dict(zip(names, (kernel_size, stride, padding, dilation, ceil_mode), strict=True))
-    flat = max_pool_places(input, **settings)
-    shape = meta.shape("input")
-    lines, places = shape[0] * shape[1], product(flat.shape[2:])
-    at = reshape(flat, (lines, places))
-    row = expand_to(iota_along(2, 0, lines), (), (lines, places))
-    space = zeros((lines, product(shape[2:])), g.dtype)
-    total = scatter_nd(space, reshape(g, (lines, places)), [row, at], kind="sum")
-    return (reshape(total, shape),)
+from rushlight.ops.window import unfold
 
 
 def _numpy_windows(x: np.ndarray, fill: Any, settings: tuple) -> np.ndarray:
@@ -124,7 +56,7 @@ def _window_axes(ndim: int) -> tuple[int, ...]:
 
 
 def max_pool_reference(input: np.ndarray, **settings: Any) -> np.ndarray:  # noqa: A002
-    windows = _numpy_windows(input, -np.inf, _settings(**settings))
+    windows = _numpy_windows(input, -np.inf, settings_of(**settings))
     return windows.max(_window_axes(input.ndim)).astype(input.dtype)
 
 
@@ -132,8 +64,8 @@ def max_pool_index_reference(input: np.ndarray, **settings: Any) -> np.ndarray: 
     where_from = np.broadcast_to(
         np.arange(math.prod(input.shape[2:])).reshape(input.shape[2:]), input.shape
     )
-    windows = _numpy_windows(input, -np.inf, _settings(**settings))
-    places = _numpy_windows(where_from.astype(np.float64), -1, _settings(**settings))
+    windows = _numpy_windows(input, -np.inf, settings_of(**settings))
+    places = _numpy_windows(where_from.astype(np.float64), -1, settings_of(**settings))
     lead = windows.shape[: input.ndim]
     best = windows.reshape(*lead, -1).argmax(-1)
     found = np.take_along_axis(places.reshape(*lead, -1), best[..., None], -1)

@@ -34,7 +34,7 @@ from rushlight.ops.unary import exp, log
 
 TABLES = Arg("tables", variadic=True)
 # The codes of a span in which every group of rows sees all keys, and of one where `keep` decides.
-ALL_FULL, ALL_MASKED = 0b10101010, 0b01010101
+ALL_FULL, ALL_MASKED = 0xAAAA, 0x5555
 
 
 def _parts(scores: Any, keep: Any, tables: Any, partition: int) -> Any:

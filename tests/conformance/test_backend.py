@@ -1,7 +1,7 @@
 """One backend does all it claims: `pytest tests/conformance --backend=NAME` (llvm if not given).
 
 Cases that the backend refuses with a reason are skipped; the table at the end counts them. All op
-records are slow; the fast tests leave them out.
+records are slow; the fast tests have a sample of them in place of all.
 """
 
 from __future__ import annotations
@@ -12,13 +12,21 @@ from pathlib import Path
 import pytest
 
 from rushlight.ir.opdef import all_ops
-from rushlight.testing.conformance import Case, Outcome, check, record_cases, template_cases
+from rushlight.testing.conformance import (
+    Case,
+    Outcome,
+    all_record_cases,
+    check,
+    record_cases,
+    template_cases,
+)
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "fuzz"))
 from fuzz_graphs import generate  # noqa: E402
 
 TEMPLATES = {case.name: case for case in template_cases()}
 SEEDS = range(12)
+SAMPLE = all_record_cases(60)
 
 
 def judged(outcomes: list[Outcome]) -> None:
@@ -32,6 +40,13 @@ def judged(outcomes: list[Outcome]) -> None:
 @pytest.mark.parametrize("name", TEMPLATES)
 def test_template(name, vary, backend, report) -> None:
     outcome = check(TEMPLATES[name], backend.name, vary)
+    report.add([outcome])
+    judged([outcome])
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: f"{case.name}-{case.dtype}")
+def test_sampled_record(case, backend, report) -> None:
+    outcome = check(case, backend.name)
     report.add([outcome])
     judged([outcome])
 

@@ -12,6 +12,7 @@ import pytest
 from rushlight.backends.interp.evaluate import evaluate
 from rushlight.base.dtypes import DType, float32, float64
 from rushlight.compiler.lower.decompose_math import BOUNDS, expand_expr
+from rushlight.compiler.lower.math import exp_log
 from rushlight.ir import scalar as s
 from tests.numerics.ulp_reference import REFERENCES, Wide, ulp_distance
 
@@ -93,6 +94,22 @@ def worst(name: str, dtype: DType) -> float:
 @pytest.mark.parametrize("name", sorted(BOUNDS))
 def test_math_error_is_within_the_stated_ulp(name: str, dtype: DType) -> None:
     assert worst(name, dtype) <= BOUNDS[name][dtype is float64]
+
+
+@pytest.mark.parametrize("dtype", [float32, float64], ids=lambda d: d.name)
+def test_exp_of_a_softmax_is_exp_where_sums_can_see_it(dtype: DType) -> None:
+    lowest, zero = (-87.3, -88.1) if dtype is float32 else (-708.3, -709.2)
+    x = s.param("x", dtype)
+    body = exp_log.exp_not_positive(x)
+
+    def exp(values: np.ndarray) -> np.ndarray:
+        return evaluate([body], lambda leaf: values.astype(dtype.np))[0]
+
+    seen = np.random.default_rng(7).uniform(lowest, 0, COUNT).astype(dtype.np)
+    assert ulp_distance(exp(seen), REFERENCES["exp"](seen.astype(Wide))).max() <= 1
+    assert exp(np.array([0.0, -0.0])).tolist() == [1, 1]
+    assert exp(np.array([zero, -1e30, -np.inf])).tolist() == [0, 0, 0]
+    assert np.isnan(exp(np.array([np.nan]))).all()
 
 
 NAN, INF = float("nan"), float("inf")

@@ -17,14 +17,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rushlight.backends.cfamily import code as c
-from rushlight.backends.cfamily.context import Context, Index, Machine, bound
+from rushlight.backends.cfamily.context import (
+    Context,
+    Index,
+    Machine,
+    Place,
+    bound,
+    get_at,
+    put_at,
+)
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv, maximum, minimum, product
 
-Place = tuple[c.Array, Index]
 ROWS = 32
 THREADS = 128
 
@@ -33,12 +40,10 @@ def lower_attention(
     grid: ir.AttentionGrid, machine: Machine, name: str
 ) -> tuple[list[c.Kernel], list[c.Array]]:
     kernels, scratch = [], []
-    for side in ("l", "s"):
-        own = [x for x in grid.sums if x.over != side]
-        if own or (side == "l" and grid.softmax is not None):
-            context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
-            kernels.append(_Attention(grid, side, own, context).kernel())
-            scratch += context.scratch
+    for side, own in sides_of(grid):
+        context = Context(machine, f"{name}_{side}", min(THREADS, machine.threads))
+        kernels.append(Attention(grid, side, own, context).kernel())
+        scratch += context.scratch
     if grid.bins:
         context = Context(machine, f"{name}_ls", min(THREADS, machine.threads))
         kernels.append(_Bins(grid, context).kernel())
@@ -46,7 +51,17 @@ def lower_attention(
     return kernels, scratch
 
 
-class _Attention:
+def sides_of(grid: ir.AttentionGrid) -> list[tuple[str, list[ir.PairSum]]]:
+    """The sides that have results, each with its sums: "l", the queries own, and "s", the keys."""
+    found = []
+    for side in ("l", "s"):
+        own = [x for x in grid.sums if x.over != side]
+        if own or (side == "l" and grid.softmax is not None):
+            found.append((side, own))
+    return found
+
+
+class Attention:
     """One side: "l", the queries own; "s", the keys do."""
 
     rows = ROWS
@@ -89,11 +104,11 @@ class _Attention:
         turn += context.barrier()
         body = (
             *bound(lead, instance), *self._clear(), *context.barrier(),
-            *self._tiles(turn), *self._outputs(),
+            *self.tiles(turn), *self._outputs(),
         )  # fmt: skip
         return context.kernel(body, product(axis.extent for axis in lead), instance)
 
-    def _tiles(self, turn: c.Block) -> c.Block:
+    def tiles(self, turn: c.Block) -> c.Block:
         """The loop over tiles, of the runs if there are any."""
         low, high, runs = 0, self.inner.extent, self.runs
         if self.grid.causal and self.side == "l":
@@ -118,12 +133,12 @@ class _Attention:
     def _clear(self) -> c.Block:
         row = self.row.var
         block = self._per_row(
-            _put(self.top, row, s.const(float("-inf"), self.dtype)),
-            _put(self.total, row, self._zero()),
+            put_at(self.top, row, s.const(float("-inf"), self.dtype)),
+            put_at(self.total, row, self._zero()),
         )
         for item, place in zip(self.sums, self.totals, strict=True):
             n = _features(item)
-            put = _put(place, row * n.extent + n.var, self._zero())
+            put = put_at(place, row * n.extent + n.var, self._zero())
             block += self.context.spread((self.row, n), lambda put=put: (put,))
         return block
 
@@ -133,7 +148,7 @@ class _Attention:
         """Scores, or weights; -inf, or 0, where a pair is not kept."""
         wanted = self.weights if self.softmax is None else [self.softmax.score]
         outside = s.const(0.0 if self.softmax is None else float("-inf"), self.dtype)
-        kept = self._kept()
+        kept = self.kept()
 
         def body() -> Sequence[c.Code]:
             accs = tuple(f"acc_{n}" for n in range(len(self.grid.products)))
@@ -142,13 +157,13 @@ class _Attention:
                 found += (self._chain(name, one),)
             puts = c.Puts(
                 tuple(
-                    _put(place, self._cell(), self._with_accs(value))
+                    put_at(place, self._cell(), self._with_accs(value))
                     for place, value in zip(self.x, wanted, strict=True)
                 )
             )
             if kept is None:
                 return (*self._bind_row(), *self._bind_other(), *found, puts)
-            empty = tuple(_put(place, self._cell(), outside) for place in self.x)
+            empty = tuple(put_at(place, self._cell(), outside) for place in self.x)
             return (
                 *self._bind_row(), *self._bind_other(), c.Puts(empty),
                 c.If(self.context.expr(kept), (*found, puts)),
@@ -161,7 +176,8 @@ class _Attention:
         add = c.Set(((name, s.fma(a, b, s.param(name, self.dtype))),))
         return c.For(one.k.var, 0, one.k.extent, 1, (add,))
 
-    def _kept(self) -> E | None:
+    def kept(self) -> E | None:
+        """Which pairs count; None: all."""
         kept = self.grid.keep
         if self.grid.causal:
             causal = s.le(s.index(self.grid.s.var), s.index(self.grid.l.var))
@@ -176,34 +192,34 @@ class _Attention:
         """The largest score yet, NaN left out; what older sums shrink by."""
         row, infinity = self.row.var, s.const(float("-inf"), self.dtype)
         new, ref = s.param("new_top", self.dtype), s.param("ref_level", self.dtype)
-        score = _get(self.x[0], self._cell())
+        score = get_at(self.x[0], self._cell())
         larger = c.Set((("new_top", s.select(s.gt(score, new), score, new)),))
         return self._per_row(
-            c.Let((("new_top", _get(self.top, row)),), True),
+            c.Let((("new_top", get_at(self.top, row)),), True),
             c.For(self.other.var, 0, self.count, 1, (larger,)),
             c.Let((("ref_level", s.select(s.eq(new, infinity), self._zero(), new)),)),
-            _put(self.shrink, row, self._exp(_get(self.top, row) - ref)),
-            _put(self.ref, row, ref),
-            _put(self.top, row, new),
+            put_at(self.shrink, row, self._exp(get_at(self.top, row) - ref)),
+            put_at(self.ref, row, ref),
+            put_at(self.top, row, new),
         )
 
     def _probabilities(self) -> c.Block:
-        ref = _get(self.ref, self.row.var)
+        ref = get_at(self.ref, self.row.var)
 
         def body() -> Sequence[c.Code]:
             cell = self._cell()
-            return (_put(self.x[0], cell, self._exp(_get(self.x[0], cell) - ref)),)
+            return (put_at(self.x[0], cell, self._exp(get_at(self.x[0], cell) - ref)),)
 
         return self.context.spread((self.row, self.other), body)
 
     def _total(self) -> c.Block:
         row, total = self.row.var, s.param("new_total", self.dtype)
-        add = c.Set((("new_total", total + _get(self.x[0], self._cell())),))
-        start = _get(self.total, row) * _get(self.shrink, row)
+        add = c.Set((("new_total", total + get_at(self.x[0], self._cell())),))
+        start = get_at(self.total, row) * get_at(self.shrink, row)
         return self._per_row(
             c.Let((("new_total", start),), True),
             c.For(self.other.var, 0, self.count, 1, (add,)),
-            _put(self.total, row, total),
+            put_at(self.total, row, total),
         )
 
     def _sum(self, number: int) -> c.Block:
@@ -212,9 +228,9 @@ class _Attention:
         n = _features(item)
         at = self.row.var * n.extent + n.var
         tile = self.x[0 if self.softmax else self.weights.index(item.weight)]
-        weight, start = _get(tile, self._cell()), _get(place, at)
+        weight, start = get_at(tile, self._cell()), get_at(place, at)
         if self.softmax is not None:
-            start = start * _get(self.shrink, self.row.var)
+            start = start * get_at(self.shrink, self.row.var)
         one = acc + weight
         if item.other is not None:
             one = s.fma(weight, self.context.expr(s.cast(item.other, self.dtype)), acc)
@@ -224,7 +240,7 @@ class _Attention:
             return (
                 c.Let((("sum_acc", start),), True),
                 c.For(self.other.var, 0, self.count, 1, (*self._bind_other(), add)),
-                _put(place, at, acc),
+                put_at(place, at, acc),
             )
 
         return self.context.spread((self.row, n), body)
@@ -235,14 +251,14 @@ class _Attention:
         row, block = self.row.var, ()
         share: E | None = None
         if self.softmax is not None:
-            total, one = _get(self.total, row), s.const(1, self.dtype)
+            total, one = get_at(self.total, row), s.const(1, self.dtype)
             share = s.div(one, s.select(s.eq(total, self._zero()), one, total))
-            lse = _get(self.top, row) + self.context.expr(self.softmax.log, total)
+            lse = get_at(self.top, row) + self.context.expr(self.softmax.log, total)
             block += self._stored(self.softmax.lse_stores, (self.row,), lse)
-            block += self._stored(self.softmax.top_stores, (self.row,), _get(self.top, row))
+            block += self._stored(self.softmax.top_stores, (self.row,), get_at(self.top, row))
         for item, place in zip(self.sums, self.totals, strict=True):
             n = _features(item)
-            value = _get(place, row * n.extent + n.var)
+            value = get_at(place, row * n.extent + n.var)
             value = value if share is None else value * share
             block += self._stored(item.stores, (self.row, n), value)
         return block
@@ -280,7 +296,7 @@ class _Attention:
         return self.context.expr(self.softmax.exp, value)
 
 
-class _Bins(_Attention):
+class _Bins(Attention):
     """Sums into bins: an instance is all queries of a batch element, block after block. A thread
     has the bins of every so many and looks at all pairs of a tile for them, in their order."""
 
@@ -298,25 +314,25 @@ class _Bins(_Attention):
         body: c.Block = bound(self.grid.batch, instance)
         for item, place in items:
             turn += self._add(item, place)
-            clear = _put(place, item.n.var, self._zero())
+            clear = put_at(place, item.n.var, self._zero())
             body += context.spread((item.n,), lambda clear=clear: (clear,))
         body += context.barrier()
         turn += context.barrier()
-        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self._tiles(turn)),)
+        body += (c.For(self.blocks.var, 0, self.blocks.extent, 1, self.tiles(turn)),)
         for item, place in items:
-            body += self._stored(item.stores, (item.n,), _get(place, item.n.var), of_row=False)
+            body += self._stored(item.stores, (item.n,), get_at(place, item.n.var), of_row=False)
         return context.kernel(body, product(x.extent for x in self.grid.batch), instance)
 
     def _add(self, item: ir.PairBins, place: Place) -> c.Block:
         threads, bin_ = self.context.threads, s.param("pair_bin", int64)
-        weight = _get(self.x[self.weights.index(item.weight)], self._cell())
+        weight = get_at(self.x[self.weights.index(item.weight)], self._cell())
         at = s.as_index(bin_)
         mine = s.ge(bin_, s.const(0, int64)) & s.lt(bin_, s.index(item.n.extent))
         thread = ir.Axis("bin_thread", threads)
         if threads > 1:
             own = s.irem(bin_, s.const(threads, int64))
             mine = mine & s.eq(own, s.index(thread.var))
-        add = c.If(mine, (_put(place, at, _get(place, at) + weight),))
+        add = c.If(mine, (put_at(place, at, get_at(place, at) + weight),))
         look = (
             *self._bind_other(), c.Let((("pair_bin", self.context.expr(item.bin)),)), add,
         )  # fmt: skip
@@ -332,11 +348,3 @@ def _features(item: ir.PairSum) -> ir.Axis:
 
 def _width(item: ir.PairSum) -> Index:
     return 1 if item.n is None else item.n.extent
-
-
-def _put(place: Place, at: Index, value: E) -> c.Put:
-    return c.Put(place[0], place[1] + at, value)
-
-
-def _get(place: Place, at: Index) -> E:
-    return s.load(place[0], place[1] + at)

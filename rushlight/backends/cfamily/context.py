@@ -23,6 +23,7 @@ from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
+Place = tuple[c.Array, Index]  # an array, and where the group's own part of it begins
 UNLIMITED = 1 << 31  # groups of a launch: more than anybody has
 
 
@@ -62,7 +63,7 @@ class Context:
         self.machine, self.stem, self.threads = machine, stem, threads
         self.arrays: list[c.Array] = []
         self.scratch: list[c.Array] = []
-        self.tiles: dict[Local, tuple[c.Array, Index]] = {}
+        self.tiles: dict[Local, Place] = {}
         self.instances: Index = 1
         self.uses_slots = False
         self._memo: dict[E, E] = {}
@@ -80,8 +81,8 @@ class Context:
 
     # memory -------------------------------------------------------------------------------------
 
-    def array(self, stem: str, dtype: DType, size: Index) -> tuple[c.Array, Index]:
-        """Memory of the group: (array, offset of its first element)."""
+    def array(self, stem: str, dtype: DType, size: Index) -> Place:
+        """Memory of the group."""
         bound = at_most(size)
         if isinstance(bound, int):
             used = sum(_bytes(a) for a in self.arrays if a.space == "shared")
@@ -103,7 +104,7 @@ class Context:
         self.arrays.append(found)
         return found
 
-    def place(self, tile: Local) -> tuple[c.Array, Index]:
+    def place(self, tile: Local) -> Place:
         """Where a tile of the program lies."""
         if tile not in self.tiles:
             self.tiles[tile] = self.array(f"{_word(tile.name)}_", tile.dtype, tile.size)
@@ -222,6 +223,16 @@ class Context:
         first, step = (c.THREAD, self.threads) if self.threads > 1 else (0, 1)
         loop = c.For(here, first, minimum(size, total - start), step, inside)
         return self.kernel((loop,), ceildiv(total, size), instance, passes)
+
+
+def put_at(place: Place, at: Index, value: E) -> c.Put:
+    """A store to the group's own memory."""
+    return c.Put(place[0], place[1] + at, value)
+
+
+def get_at(place: Place, at: Index) -> E:
+    """An element of it."""
+    return s.load(place[0], place[1] + at)
 
 
 def bound(axes: Sequence[Axis], flat: Index) -> tuple[c.Bind, ...]:

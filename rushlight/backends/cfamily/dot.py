@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
-from rushlight.backends.cfamily.context import Context, Index, Machine, bound
+from rushlight.backends.cfamily.context import Context, Index, Machine, bound, get_at, put_at
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.transform import index_exprs
@@ -74,9 +74,9 @@ class _Dot:
     def __init__(self, grid: ir.DotGrid, schedule: Schedule, context: Context) -> None:
         self.grid, self.schedule, self.context = grid, schedule, context
         dtype = grid.acc_dtype
-        self.a_tile, _ = context.array("a", dtype, schedule.bm * schedule.bk)
-        self.b_tile, _ = context.array("b", dtype, schedule.bk * schedule.bn)
-        self.out_tile, _ = context.array("out", dtype, schedule.bm * schedule.bn)
+        self.a_tile = context.array("a", dtype, schedule.bm * schedule.bk)
+        self.b_tile = context.array("b", dtype, schedule.bk * schedule.bn)
+        self.out_tile = context.array("out", dtype, schedule.bm * schedule.bn)
         self.m0, self.n0 = Var("first_m", 0, None, "axis"), Var("first_n", 0, None, "axis")
         self.k0 = Var("first_k", 0, grid.k.extent, "axis")
         self.row = ir.Axis("block_row", schedule.rows)
@@ -136,7 +136,7 @@ class _Dot:
             *bound((self.row, self.column), c.THREAD),
             c.Let(tuple((acc.meta, s.const(0, dtype)) for acc in accs.values()), changes=True),
             self._over_k(pieces),
-            c.Puts(tuple(c.Put(self.out_tile, self._cell(*cell), accs[cell]) for cell in cells)),
+            c.Puts(tuple(put_at(self.out_tile, self._cell(*cell), accs[cell]) for cell in cells)),
         )
 
     def _in_memory(self) -> c.Block:
@@ -146,7 +146,7 @@ class _Dot:
         acc = context.private("acc", self.grid.acc_dtype, plan.rm * plan.rn)
         zero = s.const(0, self.grid.acc_dtype)
         out = ir.Axis("out_cell", plan.bm * plan.bn)
-        clear = context.nest((out,), lambda: (c.Put(self.out_tile, out.var, zero),), True)
+        clear = context.nest((out,), lambda: (put_at(self.out_tile, out.var, zero),), True)
 
         def each(body: Callable[[Var, Var], c.Code]) -> c.Block:
             r, n = Var("block_r", 0, plan.rm - 1, "axis"), Var("block_n", 0, plan.rn - 1, "axis")
@@ -157,9 +157,9 @@ class _Dot:
             return s.load(acc, r * plan.rn + n)
 
         read = each(
-            lambda r, n: c.Put(acc, r * plan.rn + n, s.load(self.out_tile, self._cell(r, n)))
+            lambda r, n: c.Put(acc, r * plan.rn + n, get_at(self.out_tile, self._cell(r, n)))
         )
-        write = each(lambda r, n: c.Put(self.out_tile, self._cell(r, n), here(r, n)))
+        write = each(lambda r, n: put_at(self.out_tile, self._cell(r, n), here(r, n)))
         steps = self._k_steps(
             lambda k: each(
                 lambda r, n: c.Put(
@@ -172,11 +172,11 @@ class _Dot:
 
     def _a(self, r: Index, k: Var) -> E:
         row = self.row.var * self.schedule.rm + r
-        return s.load(self.a_tile, row * self.schedule.bk + k)
+        return get_at(self.a_tile, row * self.schedule.bk + k)
 
     def _b(self, n: Index, k: Var) -> E:
         column = self.column.var * self.schedule.rn + n
-        return s.load(self.b_tile, k * self.schedule.bn + column)
+        return get_at(self.b_tile, k * self.schedule.bn + column)
 
     def _cell(self, r: Index, n: Index) -> Index:
         """Where an output of the block lies in the tile."""
@@ -192,8 +192,8 @@ class _Dot:
         piece = (grid.k, self.k0, plan.bk)
         a, b = (self.context.expr(s.cast(e, grid.acc_dtype)) for e in (grid.a, grid.b))
         return (
-            *self._tile(row, piece, lambda at: (c.Put(self.a_tile, at, a),), a),
-            *self._tile(piece, column, lambda at: (c.Put(self.b_tile, at, b),), b),
+            *self._tile(row, piece, lambda at: (put_at(self.a_tile, at, a),), a),
+            *self._tile(piece, column, lambda at: (put_at(self.b_tile, at, b),), b),
         )
 
     def _store(self) -> c.Block:
@@ -203,7 +203,7 @@ class _Dot:
             return ()
 
         def body(at: Index) -> c.Block:
-            acc = s.load(self.out_tile, at)
+            acc = get_at(self.out_tile, at)
             return (c.Puts(tuple(context.put_of(store, acc) for store in grid.stores)),)
 
         return self._tile((grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn), body, None)

@@ -99,6 +99,15 @@ class _Layout:
     env: dict[str, int]
 
 
+def sizes_at(pointers: Sequence[int], nbytes: Sequence[int]) -> dict[int, int]:
+    """The bytes that lie at each address. Temporary values that live one after another start at one
+    address and differ in size: a device's copy must hold the largest."""
+    found: dict[int, int] = {}
+    for pointer, size in zip(map(int, pointers), nbytes, strict=True):
+        found[pointer] = max(size, found.get(pointer, 0))
+    return found
+
+
 class GroupPlan:
     """Fits compiler.target.LoadedPlan."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.casts import cast_bytes
+from rushlight.backends.llvm.linear import split_by_lane
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E, children, topological
 from rushlight.ir.symint import Expr, OpAtom
@@ -52,8 +53,23 @@ def _index_of(node: E) -> Index:
     return node.meta[1] if node.op in ("load", "local") else 0
 
 
-def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
-    """0, 1, PAIR or OTHER: how an element offset steps with the axis."""
+def stride_along(
+    at: Index, axis: str, names: dict[E, frozenset[str]], aligned: int = 0
+) -> int | None:
+    """0, 1, PAIR or OTHER: how an element offset steps with the axis. aligned: the number of lanes,
+    where vectors start at multiples of it."""
+    if not isinstance(at, Expr):
+        return 0
+    lanes = aligned or PAIR  # two lanes tell a step as well as more do
+    parts = split_by_lane(at, axis, lanes, aligned > 0, lambda atom: _depends(atom, axis, names))
+    if parts.rest or parts.pattern or any(parts.stride[m] for m in parts.stride if m):
+        return OTHER
+    stride = parts.stride.get((), 0)
+    return stride if stride in (0, 1, PAIR) else OTHER
+
+
+def step_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
+    """How far an element offset steps with the axis; None if that is no constant."""
     if not isinstance(at, Expr):
         return 0
     stride = 0
@@ -62,9 +78,9 @@ def stride_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | 
         if not inside:
             continue
         if len(monomial) > 1 or isinstance(inside[0], OpAtom) or inside[0].var.kind == "value":
-            return OTHER
+            return None
         stride += coef
-    return stride if stride in (0, 1, PAIR) else OTHER
+    return stride
 
 
 def period_along(roots: Sequence[E], axis: str) -> int:

@@ -20,7 +20,7 @@ from rushlight.backends.llvm.attention_sides import (
     inner_of,
 )
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
-from rushlight.backends.llvm.attention_tiles import kind_of, max_value, tiles_of
+from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, max_value, present, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
@@ -29,6 +29,7 @@ from rushlight.backends.llvm.schedule import (
     along_k,
     panel_rows,
 )
+from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
 from rushlight.ir.symint import Expr, ceildiv, maximum
 
@@ -55,7 +56,7 @@ class AttentionEmitter:
             self.weights = WeightStep(self.vectors, side.sums, stored, self.pairs)
         else:
             self.softmax = SoftmaxStep(self.vectors, softmax, self.pairs)
-        self.inner = inner_of(side, self.accs, s, dtype)
+        self.inner = inner_of(side, self.accs, s, dtype, ctx.target)
         self._place_operands()
         self._place_state()
         self.cross = CrossSums(self.vectors, side, side.cross, self.layout)
@@ -78,7 +79,7 @@ class AttentionEmitter:
         operands = [m.operand(side.inner, s, dtype) for m in self.inner.matrices]
         self.packs = [PackEmitter(self.ctx, operand) for operand in operands]
         self.matrix_at = [
-            place(m.size(s) + operand.slack)
+            place(0 if m.is_in_place else m.size(s) + operand.slack)
             for m, operand in zip(self.inner.matrices, operands, strict=True)
         ]
 
@@ -168,10 +169,7 @@ class AttentionEmitter:
         ctx, s = self.ctx, self.schedule
         extent = ctx.int_expr(builder, self.side.inner.extent, {})
         rows = min_value(builder, builder.sub(extent, tile), i64(KEY_BLOCK))
-        for number, (matrix, pack) in enumerate(zip(self.inner.matrices, self.packs, strict=True)):
-            features = ctx.int_expr(builder, matrix.features.extent, {})
-            target = self._local(builder, self.matrix_at[number])
-            pack.emit(builder, Panel(target, tile, rows, i64(0), features), env)
+        self._matrices(builder, env, tile, rows)
         with ctx.for_range(builder, i64(0), owners, s.columns) as panel:
             start, left = self._plus(builder, first, panel), builder.sub(owners, panel)
             last = builder.sub(builder.add(start, min_value(builder, left, i64(s.columns))), i64(1))
@@ -179,6 +177,19 @@ class AttentionEmitter:
             place = Place({**env, self.side.owner.name: start}, left, tile, low, high)
             with builder.if_then(builder.icmp_signed("<", low, high)):
                 self._block(builder, place, panel, partial)
+
+    def _matrices(self, builder: ir.IRBuilder, env: Env, tile: ir.Value, rows: ir.Value) -> None:
+        """Pack the tile's matrices, but for those that are read where they lie."""
+        self.matrix_bases = []
+        for matrix, pack, at in zip(self.inner.matrices, self.packs, self.matrix_at, strict=True):
+            features = self.ctx.int_expr(builder, matrix.features.extent, {})
+            if matrix.is_in_place:
+                here = {**env, self.side.inner.name: tile, matrix.features.name: i64(0)}
+                emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
+                self.matrix_bases.append(emitter.pointer(*matrix.value.meta))
+                continue
+            self.matrix_bases.append(self._local(builder, at))
+            pack.emit(builder, Panel(self.matrix_bases[-1], tile, rows, i64(0), features), env)
 
     def _share(
         self, builder: ir.IRBuilder, start: ir.Value, last: ir.Value, tile: ir.Value,
@@ -196,10 +207,10 @@ class AttentionEmitter:
             crosses = builder.icmp_signed("<", builder.add(tile, low), last)
             partial = crosses if partial is None else partial
         if code is not None:
-            kind = kind_of(builder, self.side, code, start)
-            high = builder.select(builder.icmp_signed("==", kind, i64(0)), low, high)
+            kinds = kinds_of(builder, self.side, code, start)
+            low, high = present(builder, self.side, kinds, low, high)
             if partial is not None:
-                partial = builder.and_(partial, builder.icmp_signed("==", kind, i64(1)))
+                partial = builder.and_(partial, any_is(builder, kinds, "==", 1))
         return low, high, partial
 
     def _block(
@@ -230,7 +241,7 @@ class AttentionEmitter:
             matrix = self.inner.matrices[self.inner.of_sum[number]]
             row_step, k_step = matrix.of_features
             micro = self._micro(rows, matrix.of_features)
-            base = self._local(builder, self.matrix_at[self.inner.of_sum[number]])
+            base = self.matrix_bases[self.inner.of_sum[number]]
             with self.ctx.for_range(builder, i64(0), width, rows) as row:
                 skipped = builder.mul(place.low, i64(k_step))
                 a = self._elements(builder, base, builder.mul(row, i64(row_step)))
@@ -251,7 +262,7 @@ class AttentionEmitter:
         matrix = self.inner.matrices[at]
         row_step, _ = matrix.of_rows
         micro = self._micro(s.inner_rows, matrix.of_rows)
-        base, columns = self._local(builder, self.matrix_at[at]), i64(s.columns)
+        base, columns = self.matrix_bases[at], i64(s.columns)
         features = self.ctx.int_expr(builder, matrix.features.extent, {})
         start = builder.sub(place.low, builder.urem(place.low, i64(s.inner_rows)))
         with self.ctx.for_range(builder, start, place.high, s.inner_rows) as row:

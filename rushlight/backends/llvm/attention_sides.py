@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rushlight.backends.llvm.access import free_names, step_along
+from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.pack import Operand
-from rushlight.backends.llvm.schedule import AttentionSchedule, along_k
+from rushlight.backends.llvm.schedule import AttentionSchedule, along_k, panel_rows
 from rushlight.compiler.tile.ir import (
     KEY_BLOCK,
     AttentionGrid,
@@ -86,12 +88,14 @@ class Matrix:
     """A tile of inner rows x features, packed once and read by products and by sums.
 
     is_rows: [row][step], features side by side; else [feature][step], rows side by side.
+    is_in_place: read where it lies, as rows: memory is what packing would make of it.
     """
 
     value: E
     features: Axis
     is_rows: bool
     step: int
+    is_in_place: bool = False
 
     @property
     def of_rows(self) -> tuple[int, int]:
@@ -125,12 +129,27 @@ def up(n: int, unit: int) -> int:
     return -(-n // unit) * unit
 
 
-def matrix_of(value: E, inner: Axis, features: Axis, s: AttentionSchedule) -> Matrix:
+def matrix_of(
+    value: E, inner: Axis, features: Axis, s: AttentionSchedule, target: Target
+) -> Matrix:
     """Features side by side when their number is known, unless memory has the rows so."""
     extent = features.extent
     if isinstance(extent, int) and not along_k(value, features, inner):
+        # Whole register blocks of features, too.
+        whole = extent > 0 and extent % panel_rows(extent, s, target) == 0
+        if whole and _is_dense(value, inner, features, s):
+            return Matrix(value, features, True, extent, True)
         return Matrix(value, features, True, up(extent, s.lanes) + s.lanes)
     return Matrix(value, features, False, up(KEY_BLOCK, s.lanes))
+
+
+def _is_dense(value: E, inner: Axis, features: Axis, s: AttentionSchedule) -> bool:
+    """Row after row without gaps, whole register blocks of them: nothing else would be read."""
+    if value.op != "load" or value.args or not isinstance(inner.extent, int):
+        return False
+    offset, names = value.meta[1], free_names([value])
+    steps = [step_along(offset, axis.name, names) for axis in (inner, features)]
+    return steps == [features.extent, 1] and inner.extent % s.inner_rows == 0
 
 
 @dataclass(frozen=True)
@@ -142,14 +161,16 @@ class Inner:
     of_sum: dict[int, int]
 
 
-def inner_of(side: Side, accs: list[int], s: AttentionSchedule, dtype: object) -> Inner:
+def inner_of(
+    side: Side, accs: list[int], s: AttentionSchedule, dtype: object, target: Target
+) -> Inner:
     """What is packed for every tile; equal operands of a product and a sum are packed once."""
     matrices: list[Matrix] = []
     of_product, of_sum = {}, {}
     for number in accs:
         of_product[number] = len(matrices)
         features = side.products[number].k
-        matrices.append(matrix_of(side.inn[number], side.inner, features, s))
+        matrices.append(matrix_of(side.inn[number], side.inner, features, s, target))
     for number, item in enumerate(side.sums):
         if item.other is None or item.n is None:
             continue
@@ -157,7 +178,7 @@ def inner_of(side: Side, accs: list[int], s: AttentionSchedule, dtype: object) -
         found = (i for i, m in enumerate(matrices) if _same(m, value, item.n))
         of_sum[number] = next(found, len(matrices))
         if of_sum[number] == len(matrices):
-            matrices.append(matrix_of(value, side.inner, item.n, s))
+            matrices.append(matrix_of(value, side.inner, item.n, s, target))
     return Inner(tuple(matrices), of_product, of_sum)
 
 

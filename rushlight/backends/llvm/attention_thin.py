@@ -22,7 +22,7 @@ from rushlight.backends.llvm.attention_pairs import kept_pairs
 from rushlight.backends.llvm.attention_sides import accs_of, side_of, up
 from rushlight.backends.llvm.attention_steps import in_cases
 from rushlight.backends.llvm.attention_thin_vectors import Index, ThinVectors
-from rushlight.backends.llvm.attention_tiles import kind_of, tiles_of
+from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import emit_transpose
 from rushlight.backends.llvm.ops import constant, splat
@@ -100,8 +100,8 @@ class ThinAttentionEmitter(ThinVectors):
                 if self.kept is not None:
                     asks: ir.Value = I1(1)
                     if code is not None:
-                        kind = kind_of(builder, self.side, code, i64(0))
-                        asks = builder.icmp_signed("!=", kind, i64(2))
+                        kinds = kinds_of(builder, self.side, code, i64(0))
+                        asks = any_is(builder, kinds, "!=", 2)
                     partial = builder.or_(partial, asks)
                 self._tile(builder, env, tile, high, partial)
             with ctx.for_range(builder, i64(0), rows) as row:
@@ -152,14 +152,13 @@ class ThinAttentionEmitter(ThinVectors):
             first = index.op("add", tile, key)
             lane_of = [index.op("add", first, i64(lane)) for lane in range(lanes)]
             keys = [index.op("min", at, last) for at in lane_of]
-            for key_at in keys:
-                self._prefetch(builder, env, self.side.inn[number], k, key_at)
 
             def block(
                 at: ir.Value, mask: ir.Value | None, sums: list[ir.Value], keys=keys
             ) -> list[ir.Value]:
                 loaded = []
                 for key_at in keys:
+                    self._prefetch(builder, env, self.side.inn[number], k, key_at, [at])
                     here = {**env, self.grid.s.name: key_at, k.name: at}
                     emitter = ValueEmitter(ctx, builder, here, Lanes(lanes, k, mask), {})
                     loaded.append(emitter.full(self.side.inn[number]))
@@ -310,7 +309,7 @@ class ThinAttentionEmitter(ThinVectors):
         width: int = part.n.extent  # type: ignore[assignment]
         with self.ctx.for_loop(builder, i64(0), high, 1, start) as loop:
             key = IndexEmitter(self.ctx, builder, {}).op("add", tile, loop.index)
-            self._prefetch(builder, env, part.value, part.n, key, columns)
+            self._prefetch(builder, env, part.value, part.n, key, [i64(c) for c in columns])
             values = []
             for column in columns:
                 short = width - column < self.lanes

@@ -5,17 +5,21 @@ In: a kernel, an AttentionGrid, a number of lanes. Out: methods; addresses count
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from rushlight.backends.llvm.attention_sides import Layout
 from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
-from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis
+from rushlight.compiler.tile.ir import AttentionGrid, Axis
 from rushlight.ir.scalar import E, acc
 from rushlight.ir.symint import Expr
 
 Index = int | Expr
+# Two blocks of AVX-512 lanes.
+ROWS_AHEAD = 32
 
 
 class ThinVectors:
@@ -31,22 +35,20 @@ class ThinVectors:
 
     def _prefetch(
         self, builder: ir.IRBuilder, env: Env, value: E, features: Axis, key: ir.Value,
-        columns: range | None = None,
+        columns: Sequence[ir.Value],
     ) -> None:  # fmt: skip
-        """Ask for the same row of the next tile: its lines come while this tile is computed."""
+        """Ask for some columns of a row that comes soon, one line each: a few requests with each
+        load keep memory busy, many at once hold everything up."""
         while value.op == "cast":
             value = value.args[0]
         if value.op != "load" or value.args:
             return
         extent = self.ctx.int_expr(builder, self.grid.s.extent, {})
         index = IndexEmitter(self.ctx, builder, {})
-        following = index.op("add", key, i64(KEY_BLOCK))
+        following = index.op("add", key, i64(ROWS_AHEAD))
         following = index.op("min", following, builder.sub(extent, i64(1)))
-        width: int = features.extent  # type: ignore[assignment]
-        line = 64 // value.dtype.itemsize
-        columns = columns or range(0, width)
-        for at in range(columns.start, min(columns.stop, width), line):
-            here = {**env, self.grid.s.name: following, features.name: i64(at)}
+        for at in columns:
+            here = {**env, self.grid.s.name: following, features.name: at}
             emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})
             buffer, offset = value.meta
             place = emitter.pointer(buffer, offset)

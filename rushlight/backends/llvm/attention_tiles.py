@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -48,11 +49,36 @@ def tiles_of(
             yield tile, code
 
 
-def kind_of(builder: ir.IRBuilder, side: Side, code: ir.Value, owner: ir.Value) -> ir.Value:
-    """What a run's code says about the group of an owner: 0 no pair, 1 some, 2 all."""
+def kinds_of(builder: ir.IRBuilder, side: Side, code: ir.Value, owner: ir.Value) -> list[ir.Value]:
+    """What a run's code says about the group of an owner with each part of a tile: 0 no pair, 1
+    some, 2 all."""
+    runs = side.runs
+    assert runs is not None
+    parts = runs.tile // runs.part
+    group = builder.udiv(builder.urem(owner, i64(runs.rows)), i64(runs.group))
+    first = builder.lshr(code, builder.mul(group, i64(2 * parts)))
+    return [builder.and_(builder.lshr(first, i64(2 * n)), i64(3)) for n in range(parts)]
+
+
+def any_is(builder: ir.IRBuilder, kinds: Sequence[ir.Value], relation: str, kind: int) -> ir.Value:
+    """Does one of them compare so with a kind?"""
+    found = [builder.icmp_signed(relation, k, i64(kind)) for k in kinds]
+    return functools.reduce(builder.or_, found)
+
+
+def present(
+    builder: ir.IRBuilder, side: Side, kinds: Sequence[ir.Value], low: ir.Value, high: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """Of the rows low ... high - 1 of a tile those from its first to its last present part."""
     assert side.runs is not None
-    at = builder.udiv(builder.urem(owner, i64(side.runs.rows)), i64(side.runs.group))
-    return builder.and_(builder.lshr(code, builder.mul(at, i64(2))), i64(3))
+    begin, end = i64(KEY_BLOCK), i64(0)
+    starts = range(0, KEY_BLOCK, side.runs.part)
+    for start, kind in reversed(list(zip(starts, kinds, strict=True))):
+        begin = builder.select(builder.icmp_signed("!=", kind, i64(0)), i64(start), begin)
+    for start, kind in zip(starts, kinds, strict=True):
+        stop = i64(start + side.runs.part)
+        end = builder.select(builder.icmp_signed("!=", kind, i64(0)), stop, end)
+    return max_value(builder, low, begin), min_value(builder, high, end)
 
 
 def max_value(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:

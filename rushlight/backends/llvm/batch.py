@@ -1,9 +1,11 @@
-"""Batch axes of a contraction that b does not depend on become rows.
+"""Batch axes that one side of a contraction does not depend on join the other side's axis.
 
     acc[s, m, n] = sum_k a[s, m, k] * b[k, n]   ->   acc[r, n] = sum_k a[r, k] * b[k, n]
+    acc[s, m, n] = sum_k a[m, k] * b[s, k, n]   ->   acc[m, c] = sum_k a[m, k] * b[k, c]
 
-with r = s * M + m. So b is packed for all of them at once, and a decoding step of many sequences is
-one matrix. The sums are the same chains; only which instance computes them changes.
+with r = s * M + m and c = s * N + n. So the shared side is packed for all of them at once: a
+decoding step of many sequences, or a convolution of many images, is one matrix. The sums are the
+same chains; only which instance computes them changes.
 """
 
 from __future__ import annotations
@@ -24,6 +26,35 @@ def fold_shared_batch(grid: DotGrid) -> DotGrid:
             return grid
         grid = folded
     return grid
+
+
+def fold_into_columns(grid: DotGrid, lanes: int) -> DotGrid:
+    """The same contraction; batch axes that a does not depend on join n, from the inner one on.
+
+    lanes: of a vector along n. None lies in two batch elements."""
+    while grid.batch and grid.batch[-1].name not in free_names([grid.a])[grid.a]:
+        folded = _fold_last_into_columns(grid, lanes)
+        if folded is None:
+            return grid
+        grid = folded
+    return grid
+
+
+def _fold_last_into_columns(grid: DotGrid, lanes: int) -> DotGrid | None:
+    """None: vectors would have to be gathered or scattered."""
+    *batch, last = grid.batch
+    width = grid.n.extent
+    if not isinstance(width, int) or width == 0 or width % lanes:
+        return None
+    columns = Axis(f"{last.name}.{grid.n.name}", last.extent * width)
+    mapping = {last.name: floordiv(columns.var, width), grid.n.name: mod(columns.var, width)}
+    change = Substitution(mapping)
+    b, stores = change.expr(grid.b), tuple(map(change.store, grid.stores))
+    access = find_accesses([b, *(s.value for s in stores)], [s.at for s in stores])
+    for at in (*access.reads, *access.writes):
+        if stride_along(at, columns.name, access.names, lanes) is OTHER:
+            return None
+    return replace(grid, batch=tuple(batch), n=columns, b=b, stores=stores)
 
 
 def _fold_last(grid: DotGrid) -> DotGrid | None:

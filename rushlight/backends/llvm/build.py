@@ -44,6 +44,13 @@ def lower(programs: Sequence[Program], caps: Caps) -> tuple[ir.Module, list[Llvm
     return module, lowered
 
 
+def build_object(programs: Sequence[Program], caps: Caps) -> tuple[bytes, list[LlvmExecutable]]:
+    """An object file for a machine that need not be this one, and executables without addresses:
+    their launches name the symbols."""
+    module, lowered = lower(programs, caps)
+    return compile_text(str(module), split_target(caps.features)), lowered
+
+
 def lower_text(program: Program, caps: Caps) -> str:
     """The LLVM IR of a program, for people and tests."""
     return str(lower([program], caps)[0])

@@ -1,6 +1,7 @@
 """What this CPU can do: found through LLVM, narrowed by an override such as "-avx512f".
 
-Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can be a cache key.
+Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can be a cache key. For
+another machine it goes on: "...|triple|bits of its scalable vectors" (targets.py).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 
 @dataclass(frozen=True)
 class Target:
-    """Caps.features taken apart, as the emitters ask for it."""
+    """Caps.features taken apart, as the emitters ask for it. `triple`: "" is this machine's."""
 
     cpu: str
     features: str
@@ -30,10 +31,13 @@ class Target:
     avx512: bool  # masks on loads, stores and selects of every width
     fma: bool
     f16c: bool
+    x86: bool = True
+    triple: str = ""
+    scalable_bits: int = 0
 
     @property
     def registers(self) -> int:
-        return 32 if self.avx512 else 16
+        return 32 if self.avx512 or not self.x86 else 16
 
 
 @functools.cache
@@ -41,6 +45,13 @@ def initialize() -> None:
     """Make LLVM ready for the host. Once."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+@functools.cache
+def initialize_all() -> None:
+    """And for any other machine."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
 
 
 def parse_features(text: str) -> dict[str, bool]:
@@ -52,20 +63,23 @@ def parse_features(text: str) -> dict[str, bool]:
 @functools.cache
 def split_target(features: str) -> Target:
     """The Target that a Caps.features text describes."""
-    cpu, _, flags = features.partition("|")
+    cpu, flags, triple, bits = [*features.split("|"), "", "", ""][:4]
     has = parse_features(flags)
     # "-avx512f" after the host's list also takes away what builds on it, as LLVM does.
     avx = has.get("avx", False)
     avx2 = avx and has.get("avx2", False)
     avx512 = avx2 and all(has.get(name, False) for name in AVX512)
-    x86 = "sse2" in has
+    x86, scalable = "sse2" in has, int(bits or 0)
     return Target(
         cpu=cpu,
         features=flags,
-        vector_bytes=64 if avx512 else 32 if avx2 else 16,
+        vector_bytes=64 if avx512 else 32 if avx2 else max(16, scalable // 8),
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
+        x86=x86,
+        triple=triple,
+        scalable_bits=scalable,
     )
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 
-from rushlight.backends.llvm.caps import Target, initialize
+from rushlight.backends.llvm.caps import Target, initialize, initialize_all
 
 _NUMBERS = itertools.count()
+_HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
 
 
 class Library:
@@ -26,12 +28,14 @@ class Library:
 
 
 @functools.cache
-def target_machine(cpu: str, features: str) -> llvm.TargetMachine:
+def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMachine:
     """The code generator for a CPU. Code is position independent and small."""
     initialize()
-    target = llvm.Target.from_triple(llvm.get_process_triple())
+    if triple:
+        initialize_all()
+    target = llvm.Target.from_triple(triple or llvm.get_process_triple())
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=True
+        cpu=cpu, features=features, opt=2, reloc="pic", codemodel="small", jit=not triple
     )
 
 
@@ -53,14 +57,22 @@ def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.
 
 def compile_text(text: str, target: Target, verify: bool = False) -> bytes:
     """An object file from LLVM text."""
-    machine = target_machine(target.cpu, target.features)
-    return machine.emit_object(parse(text, machine, verify))
+    machine = target_machine(target.cpu, target.features, target.triple)
+    return machine.emit_object(parse(_sized(text, target), machine, verify))
 
 
 def assembly_of(text: str, target: Target) -> str:
     """The machine code as text, for people and tests."""
-    machine = target_machine(target.cpu, target.features)
-    return machine.emit_assembly(parse(text, machine))
+    machine = target_machine(target.cpu, target.features, target.triple)
+    return machine.emit_assembly(parse(_sized(text, target), machine))
+
+
+def _sized(text: str, target: Target) -> str:
+    """Scalable vectors have a length that is known: then vectors of that length need no loop."""
+    if target.scalable_bits <= 128:
+        return text
+    times = target.scalable_bits // 128
+    return _HEADS.sub(rf"\1 vscale_range({times},{times})", text)
 
 
 def load_object(data: bytes, symbols: Sequence[str]) -> Library:

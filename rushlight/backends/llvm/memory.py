@@ -61,10 +61,10 @@ def gather(
     return from_memory(b, loaded, dtype)
 
 
-def prefetch(b: ir.IRBuilder, place: ir.Value) -> None:
+def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False) -> None:
     """Ask for the cache line of an address; any address may be asked for."""
-    read, soon, data = (ir.Constant(I32, number) for number in (0, 3, 1))
-    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, read, soon, data])
+    write, soon, data = (ir.Constant(I32, number) for number in (int(to_write), 3, 1))
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, soon, data])
 
 
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:
@@ -98,3 +98,13 @@ def shuffle(b: ir.IRBuilder, first: ir.Value, second: ir.Value, lanes: Sequence[
 def twice(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
     """Each lane two times."""
     return shuffle(b, value, value, [n // 2 for n in range(2 * value.type.count)])
+
+
+def any_of(b: ir.IRBuilder, flags: ir.Value, times: int) -> ir.Value:
+    """Of each `times` lanes side by side: is one set?"""
+    count = flags.type.count
+    parts = [shuffle(b, flags, flags, range(part, count, times)) for part in range(times)]
+    found = parts[0]
+    for part in parts[1:]:
+        found = b.or_(found, part)
+    return found

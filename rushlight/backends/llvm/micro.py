@@ -18,8 +18,11 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
 from rushlight.base.dtypes import DType
+
+CACHE_LINE = 64
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class MicroShape:
     """rows x (vectors * lanes) accumulators of `dtype`.
 
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
+    asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
     """
 
     rows: int
@@ -35,6 +39,7 @@ class MicroShape:
     dtype: DType
     row_step: int
     k_step: int
+    asks_ahead: bool = False
 
     @property
     def columns(self) -> int:
@@ -60,13 +65,17 @@ def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.V
 def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Function:
     """void micro(ptr a, ptr b, i64 step, i64 k, ptr c, i1 first); first: start from 0, not from c.
 
+    One that asks ahead has (ptr ahead, i64 bytes, ptr last) too: with each k it asks for the pair
+    of cache lines at `ahead`, which goes on by `bytes` but not beyond `last`. In bursts between
+    the calls the same requests would hold everything up.
     One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
-    name = f"micro_{shape.dtype.name}_{size}"
+    name = f"micro_{shape.dtype.name}_{size}{'_ahead' if shape.asks_ahead else ''}"
     if name in module.globals:
         return module.globals[name]
-    function = _internal(module, name, [PTR, PTR, I64, I64, PTR, I1])
+    more = [PTR, I64, PTR] if shape.asks_ahead else []
+    function = _internal(module, name, [PTR, PTR, I64, I64, PTR, I1, *more])
     for position in (0, 1, 4):
         function.args[position].add_attribute("noalias")
     _emit_body(function, shape, target)
@@ -92,7 +101,7 @@ def _tile(builder: ir.IRBuilder, c: ir.Value, shape: MicroShape) -> list[ir.Valu
 
 
 def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None:
-    a, b, step, k, c, first = function.args
+    a, b, step, k, c, first, *ahead = function.args
     entry, again, start, loop, done = (
         function.append_basic_block(n) for n in ("entry", "again", "start", "loop", "done")
     )
@@ -113,6 +122,8 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     left = _phi(builder, I64, (k, start))
     pa, pb = _phi(builder, PTR, (a, start)), _phi(builder, PTR, (b, start))
     sums = [_phi(builder, shape.vector, (v, start)) for v in begun]
+    if ahead:
+        _ask_ahead(builder, start, loop, *ahead)
     added = _emit_step(builder, pa, pb, sums, shape, target)
     rest = builder.sub(left, I64(1))
     left.add_incoming(rest, loop)
@@ -128,6 +139,18 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     for value, pointer in zip(last, _tile(builder, c, shape), strict=True):
         builder.store(value, pointer, align=size)
     builder.ret_void()
+
+
+def _ask_ahead(
+    builder: ir.IRBuilder, start: ir.Block, loop: ir.Block, ahead: ir.Value, bytes_: ir.Value,
+    last: ir.Value,
+) -> None:  # fmt: skip
+    place = _phi(builder, PTR, (ahead, start))
+    for line in (0, CACHE_LINE):
+        prefetch(builder, builder.gep(place, [I64(line)], source_etype=I8))
+    following = builder.gep(place, [bytes_], source_etype=I8)
+    is_beyond = builder.icmp_unsigned(">", following, last)
+    place.add_incoming(builder.select(is_beyond, last, following), loop)
 
 
 def _phi(builder: ir.IRBuilder, kind: ir.Type, *incoming: tuple) -> ir.Value:

@@ -7,6 +7,7 @@ masks for all widths (AVX-512), single elements elsewhere. Both give the same bi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import llvmlite.ir as ir
 
@@ -154,16 +155,12 @@ def emit_vector_range(
     if static is None or static % turn:
         middle = _whole_turns(ctx, start, stop, turn, static)
     axis = part.axis
+    lanes = Lanes(count, axis, None, part.start == 0)
     if static is None or static >= turn:
         with ctx.for_range(ctx.builder, start, middle, turn) as index:
-            body(
-                [
-                    ({**env, axis.name: step(ctx, index, u * count)}, Lanes(count, axis))
-                    for u in range(unroll)
-                ]
-            )
+            body([({**env, axis.name: step(ctx, index, u * count)}, lanes) for u in range(unroll)])
     if middle is not stop:
-        emit_remainder(ctx, part, middle, stop, count, env, body)
+        emit_remainder(ctx, part, middle, stop, lanes, env, body)
 
 
 def step(ctx: KernelContext, index: ir.Value, offset: int) -> ir.Value:
@@ -187,12 +184,12 @@ def emit_remainder(
     part: Range,
     start: ir.Value,
     stop: ir.Value,
-    count: int,
+    lanes: Lanes,
     env: Env,
     body: Body,
 ) -> None:
     """The elements after the last whole turn."""
-    name = part.axis.name
+    name, count = part.axis.name, lanes.count
     if not ctx.target.avx512:
         with ctx.for_range(ctx.builder, start, stop) as index:
             body([({**env, name: index}, Lanes())])
@@ -200,7 +197,7 @@ def emit_remainder(
     with ctx.for_range(ctx.builder, start, stop, count) as index:
         left = ctx.builder.sub(stop, index, flags=("nsw",))
         mask = first_lanes(ctx, left, count)
-        body([({**env, name: index}, Lanes(count, part.axis, mask))])
+        body([({**env, name: index}, replace(lanes, mask=mask))])
 
 
 def first_lanes(ctx: KernelContext, left: ir.Value, count: int) -> ir.Value:

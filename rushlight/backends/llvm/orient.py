@@ -17,23 +17,23 @@ from rushlight.compiler.tile.ir import Axis, DotGrid
 SHORT = 4
 
 
-def orient(grid: DotGrid) -> DotGrid:
-    """The grid, or the grid with its sides swapped."""
-    if _wants_swap(grid):
+def orient(grid: DotGrid, lanes: int) -> DotGrid:
+    """The grid, or the grid with its sides swapped. lanes: of a vector, which starts aligned."""
+    if _wants_swap(grid, lanes):
         return replace(grid, m=grid.n, n=grid.m, a=grid.b, b=grid.a)
     return grid
 
 
-def _wants_swap(grid: DotGrid) -> bool:
+def _wants_swap(grid: DotGrid, lanes: int) -> bool:
     m, n = grid.m.extent, grid.n.extent
     if isinstance(n, int) and n <= SHORT:
         return not isinstance(m, int) or m > n
     if isinstance(m, int) and m <= SHORT:
         return False
-    return _scattered(grid, grid.n) and not _scattered(grid, grid.m)
+    return _scattered(grid, grid.n, lanes) and not _scattered(grid, grid.m, lanes)
 
 
-def _scattered(grid: DotGrid, axis: Axis) -> bool:
+def _scattered(grid: DotGrid, axis: Axis, lanes: int) -> bool:
     """Do neighbours along the axis lie apart in some result?"""
     access = find_accesses([s.value for s in grid.stores], [s.at for s in grid.stores])
-    return any(stride_along(at, axis.name, access.names) is OTHER for at in access.writes)
+    return any(stride_along(at, axis.name, access.names, lanes) is OTHER for at in access.writes)

@@ -14,11 +14,11 @@ the end of one k is overwritten by the next. `slack` is what may be written behi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import find_accesses
+from rushlight.backends.llvm.access import find_accesses, free_names
 from rushlight.backends.llvm.context import (
     I32,
     Env,
@@ -27,14 +27,19 @@ from rushlight.backends.llvm.context import (
     i64,
     value_type,
 )
+from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.schedule import PLAIN_COST
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
+
+CACHE_LINE = 64
+# Steps of k between asking for memory and packing it (measured: 4 is too few, 24 no better).
+ROWS_AHEAD = 12
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,8 @@ class Operand:
     along_k: bool
     dtype: DType
     row_step: int | Expr | None = None  # None: the panel is [k][width]
+    # Do vectors start at multiples of `lanes` of the axis that they lie along?
+    aligned: bool = False
 
     @property
     def element(self) -> ir.Type:
@@ -132,7 +139,7 @@ class PackEmitter:
         # Added where both are known, so that what depends on one of them leaves the other's loop.
         place = IndexEmitter(self.ctx, builder, {})
         lane, k = place.op("add", panel.first, at[0]), place.op("add", panel.k0, at[1])
-        lanes = Lanes(o.lanes, o.k if o.along_k else o.axis, mask)
+        lanes = Lanes(o.lanes, o.k if o.along_k else o.axis, mask, o.aligned)
         inner = {**env, o.axis.name: lane, o.k.name: k}
         return emit_value(self.ctx, builder, o.value, inner, lanes, {})
 
@@ -170,6 +177,52 @@ class PackEmitter:
         missing = ctx.for_range(builder, up, i64(vectors), o.lanes)
         with missing as lane, ctx.for_range(builder, i64(0), panel.kc) as k:
             self._store(builder, panel, zero, lane, k)
+
+    @property
+    def in_groups(self) -> bool:
+        """Can `emit_group` be used: rows of memory that are read as they lie?"""
+        return self.plain and not self.operand.along_k and self.operand.row_step is None
+
+    def whole_panels(self, builder: ir.IRBuilder, left: ir.Value) -> ir.Value:
+        """How many of the panels that begin within `left` lanes need no mask."""
+        o = self.operand
+        vectors = -(-o.width // o.lanes) * o.lanes
+        fit = builder.sdiv(builder.add(left, i64(o.width - vectors)), i64(o.width))
+        return builder.select(builder.icmp_signed(">=", left, i64(vectors)), fit, i64(0))
+
+    def emit_group(
+        self, builder: ir.IRBuilder, panel: Panel, env: Env, count: ir.Value, step: ir.Value
+    ) -> None:
+        """`count` whole panels, `step` elements apart, in one sweep over k.
+
+        One panel is a column a few cache lines wide: with rows a power of two apart, its lines
+        drive each other out before the next panel comes for the rest of them.
+        """
+        o, ctx = self.operand, self.ctx
+        with ctx.for_range(builder, i64(0), panel.kc) as k:
+            self._ask_ahead(builder, panel, env, k, builder.mul(count, i64(o.width)))
+            with ctx.for_range(builder, i64(0), count) as number:
+                at = builder.mul(number, step)
+                target = builder.gep(panel.target, [at], source_etype=o.element)
+                first = builder.add(panel.first, builder.mul(number, i64(o.width)))
+                here = replace(panel, target=target, first=first)
+                for lane in range(0, o.width, o.lanes):
+                    value = self._value(builder, here, env, (i64(lane), k), None)
+                    self._store(builder, here, value, i64(lane), k)
+
+    def _ask_ahead(
+        self, builder: ir.IRBuilder, panel: Panel, env: Env, k: ir.Value, width: ir.Value
+    ) -> None:
+        """Prefetch `width` lanes of a later k: hardware does not follow steps of a whole row."""
+        o = self.operand
+        later = builder.add(builder.add(panel.k0, k), i64(ROWS_AHEAD))
+        names = free_names([o.value])
+        loads = dict.fromkeys(node.meta for node in names if node.op == "load" and not node.args)
+        with self.ctx.for_range(builder, i64(0), width, CACHE_LINE // o.itemsize) as lane:
+            inner = {**env, o.axis.name: builder.add(panel.first, lane), o.k.name: later}
+            emitter = ValueEmitter(self.ctx, builder, inner, Lanes(), {})
+            for buffer, at in loads:
+                prefetch(builder, emitter.pointer(buffer, at))
 
     def _rows(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         """Each lane is a row of k; the short last vector spills into the gap between rows."""

@@ -10,7 +10,7 @@ values are emitted once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite.ir as ir
 
@@ -28,6 +28,7 @@ from rushlight.backends.llvm.context import (
     memory_type,
     value_type,
 )
+from rushlight.backends.llvm.linear import Linear, repeat_of, split_by_lane
 from rushlight.backends.llvm.ops import (
     OPS,
     Op,
@@ -40,7 +41,7 @@ from rushlight.backends.llvm.ops import (
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E, children
-from rushlight.ir.symint import Expr, OpAtom, VarAtom, make_polynomial
+from rushlight.ir.symint import Expr, OpAtom, make_polynomial
 from rushlight.ir.symint_walk import variables
 
 Cache = dict[Any, ir.Value]
@@ -50,19 +51,13 @@ Cache = dict[Any, ir.Value]
 class Lanes:
     """`count` points at once: lane l is env[axis.name] + l. mask (<count x i1>): lanes that are
     there; masked lanes read and write nothing. What is the same in all lanes is
-    read without asking the mask, so some lane must be there."""
+    read without asking the mask, so some lane must be there. aligned: the first lane's place is a
+    multiple of count (see linear.py)."""
 
     count: int = 1
     axis: Axis | None = None
     mask: ir.Value | None = None
-
-
-class Linear(NamedTuple):
-    """An index over the lanes: base + lane * stride + extra[lane]."""
-
-    base: int | Expr
-    stride: int | Expr
-    extra: ir.Value | None
+    aligned: bool = False
 
 
 def emit_value(
@@ -214,29 +209,20 @@ class ValueEmitter:
 
     def linear(self, expr: int | Expr) -> Linear:
         """An index expression split by how it depends on the lane."""
-        axis = self.lanes.axis
-        if not isinstance(expr, Expr) or axis is None or self.lanes.count == 1:
+        lanes = self.lanes
+        if not isinstance(expr, Expr) or lanes.axis is None or lanes.count == 1:
             return Linear(expr, 0, None)
-        base: dict[tuple, int] = {}
-        stride: dict[tuple, int] = {}
+        parts = split_by_lane(expr, lanes.axis.name, lanes.count, lanes.aligned, self._varies)
         extra = None
-        for monomial, coef in expr.terms:
-            places = [n for n, atom in enumerate(monomial) if self._varies(atom)]
-            if not places:
-                base[monomial] = coef
-            elif (
-                len(places) == 1
-                and isinstance(monomial[places[0]], VarAtom)
-                and (monomial[places[0]].name == axis.name)
-            ):
-                base[monomial] = coef
-                rest = monomial[: places[0]] + monomial[places[0] + 1 :]
-                stride[rest] = stride.get(rest, 0) + coef
-            else:
-                term = self._vector_term(monomial, coef)
-                extra = term if extra is None else self._vector_op("add", extra, term)
-        unit = stride.pop((), 0)
-        return Linear(make_polynomial(base, expr.const), make_polynomial(stride, unit), extra)
+        if parts.pattern:
+            extra = ir.Constant(ir.VectorType(I64, lanes.count), list(parts.pattern))
+        for monomial, coef in parts.rest.items():
+            term = self._vector_term(monomial, coef)
+            extra = term if extra is None else self._vector_op("add", extra, term)
+        unit = parts.stride.pop((), 0)
+        base = make_polynomial(parts.base, expr.const)
+        repeat = 0 if parts.rest else repeat_of(parts.pattern)
+        return Linear(base, make_polynomial(parts.stride, unit), extra, repeat)
 
     def _varies(self, atom: Any) -> bool:
         if isinstance(atom, OpAtom):
@@ -337,6 +323,8 @@ class ValueEmitter:
         )
         if side is not None:
             return self._load_every_second(buffer, linear.base, side, mask, other)
+        if linear.stride == 0 and linear.repeat:
+            return self._load_repeated(buffer, linear, mask, other)
         return memory.gather(
             self.builder, self.pointers(buffer, linear), kind, buffer.dtype, mask, other
         )
@@ -364,6 +352,18 @@ class ValueEmitter:
         return self.numbered(
             ("lanes", both, ours), [both], lambda b: memory.shuffle(b, both, both, ours)
         )
+
+    def _load_repeated(
+        self, buffer: Any, linear: Linear, mask: ir.Value | None, other: ir.Value | None
+    ) -> ir.Value:
+        """Each of a few neighbouring elements in several lanes side by side."""
+        count, times, b = self.lanes.count, linear.repeat, self.builder
+        place = self.pointer(buffer, linear.base)
+        kind = ir.VectorType(memory_type(buffer.dtype), count // times)
+        needed = None if mask is None else memory.any_of(b, mask, times)
+        few = memory.load_vector(b, place, kind, buffer.dtype, needed, None)
+        many = memory.shuffle(b, few, few, [n // times for n in range(count)])
+        return many if other is None or mask is None else b.select(mask, many, other)
 
     def _load_floor(self) -> int:
         return self.ctx.depth if self.ctx.load_depth is None else self.ctx.load_depth

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.backends.cfamily.run import GroupPlan, Launch
+from rushlight.backends.cfamily.run import GroupPlan, Launch, sizes_at
 from rushlight.base.dtypes import uint8
 from rushlight.base.errors import BackendError
 from rushlight.compiler.host_calls import view
@@ -71,6 +71,7 @@ class MetalSession:
     ) -> None:
         self.pointers, self.nbytes, self.plan = pointers, nbytes, plan
         self._memory: dict[int, Any] = {}
+        self._sizes = sizes_at(pointers, nbytes)
         self._words = self._new(words.tobytes())
         self._status = self._new(bytes(8))
         self._commands: Any = None
@@ -84,10 +85,10 @@ class MetalSession:
 
     def memory(self, number: int) -> Any:
         """Buffers at one address share their memory."""
-        address = int(self.pointers[number]) or -1 - number
+        address = int(self.pointers[number]) if self.nbytes[number] else -1 - number
         if address not in self._memory:
-            data = self._host(number).tobytes() or bytes(8)
-            self._memory[address] = self._new(data)
+            whole = view(address, uint8, self._sizes[address]) if self.nbytes[number] else None
+            self._memory[address] = self._new(bytes(8) if whole is None else whole.tobytes())
         return self._memory[address]
 
     def launch(self, launch: Launch) -> None:

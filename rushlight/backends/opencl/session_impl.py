@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.backends.cfamily.run import GroupPlan, Launch
+from rushlight.backends.cfamily.run import GroupPlan, Launch, sizes_at
 from rushlight.backends.opencl.driver_impl import Driver, require_driver
 from rushlight.base.dtypes import uint8
 from rushlight.compiler.host_calls import view
@@ -35,6 +35,7 @@ class OpenCLSession:
         self.driver, self.cl, self.queue = driver, driver.cl, driver.queue
         self.pointers, self.nbytes, self.plan = pointers, nbytes, plan
         self.flags = driver.cl.mem_flags
+        self._sizes = sizes_at(pointers, nbytes)
         self._memory: dict[int, Any] = {}
         self._by_address: dict[int, Any] = {}
         self._words = self._copied(words)
@@ -62,12 +63,13 @@ class OpenCLSession:
         flags, context = self.flags, self.driver.context
         if nbytes == 0:
             return self.cl.Buffer(context, flags.READ_WRITE, 8)
+        address = int(self.pointers[number])
+        host = view(address, uint8, self._sizes[address])
         if self.driver.shared:
-            host = self._host(number)
             return self.cl.Buffer(context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=host)
         if self.plan.buffers[number].kind == "input":
-            return self._copied(self._host(number))
-        return self.cl.Buffer(context, flags.READ_WRITE, nbytes)
+            return self._copied(host)
+        return self.cl.Buffer(context, flags.READ_WRITE, host.nbytes)
 
     def launch(self, launch: Launch) -> None:
         arguments = [self.memory(number) for number in launch.buffers]

@@ -28,22 +28,29 @@ ALIGNED = 16  # bytes: all memory is that of the allocator
 
 @dataclass(frozen=True)
 class Compiled:
-    """One kernel for one chip. `assembly`: PTX, or AMD's; `binary`: cubin or hsaco."""
+    """One kernel for one chip. `assembly`: PTX, or AMD's; `binary`: cubin or hsaco;
+    `scratch_bytes`: memory of Triton's own that it wants."""
 
     name: str
     threads: int
     shared_bytes: int
     assembly: str
     binary: bytes
+    scratch_bytes: int = 0
 
 
 def compile_for(programs: Sequence[Program], target: str) -> list[Compiled]:
     """Every kernel of the programs, for a chip of TARGETS."""
     found = lowered(programs, caps_of(target))
-    module = load_module(print_module(found, narrow=True))
+    return compile_lowered(found, print_module(found, narrow=True), target)
+
+
+def compile_lowered(programs: Sequence[c.ThreadProgram], text: str, target: str) -> list[Compiled]:
+    """Every kernel of thread programs, whose module is `text`."""
+    module = load_module(text)
     return [
         _compile(vars(module)[kernel.name], one, kernel, target)
-        for one in found
+        for one in programs
         for kernel in one.kernels
     ]
 
@@ -53,7 +60,7 @@ def _compile(function: Any, program: c.ThreadProgram, kernel: c.Kernel, target: 
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    backend, chip, warp = TARGETS[target]
+    backend, chip, warp = TARGETS.get(target) or ("cuda", int(target.removeprefix("sm_")), 32)
     dtypes = [m.dtype for m in (*program.program.buffers, *program.scratch)] + [int64, int64]
     names = function.arg_names
     source = ASTSource(
@@ -66,8 +73,9 @@ def _compile(function: Any, program: c.ThreadProgram, kernel: c.Kernel, target: 
     made = triton.compile(source, target=GPUTarget(backend, chip, warp), options=options)
     text, binary = ("ptx", "cubin") if backend == "cuda" else ("amdgcn", "hsaco")
     return Compiled(
-        kernel.name, kernel.threads, made.metadata.shared, made.asm[text], made.asm[binary]
-    )
+        kernel.name, warp * made.metadata.num_warps, made.metadata.shared, made.asm[text],
+        made.asm[binary], made.metadata.global_scratch_size,
+    )  # fmt: skip
 
 
 def _kind(dtype: DType) -> str:

@@ -1,7 +1,8 @@
 """Which device Triton's kernels run on here, if any. triton is imported here, when it is asked for.
 
-Today that is Triton's interpreter (RUSHLIGHT_TRITON_INTERPRET=1): numpy on the host, for tests of
-the generated kernels. Kernels are compiled for GPUs that are not here by `compile_impl.py`.
+That is an NVIDIA GPU, reached by its driver (`gpu_impl.py`), or Triton's interpreter
+(RUSHLIGHT_TRITON_INTERPRET=1): numpy on the host, for tests of the generated kernels. Kernels are
+compiled for GPUs that are not here by `compile_impl.py`.
 """
 
 from __future__ import annotations
@@ -12,20 +13,40 @@ from importlib.metadata import version
 from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
+from rushlight.runtime.cuda_impl import Gpu, open_gpu
 
 FIX = "pip install 'rushlight[triton]'"
 INTERPRET = "RUSHLIGHT_TRITON_INTERPRET=1 runs the kernels in Triton's interpreter"
 DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS))
 THREADS = 256
 SUBGROUP = 32
+OLDEST = 8  # the first compute capability whose tensor cores these kernels are for
 
 
 def find() -> Caps | Missing:
     if importlib.util.find_spec("triton") is None:
         return Missing("triton is not installed", FIX)
-    if not config.triton_interpret:
-        return Missing("no launcher for a GPU of this machine", INTERPRET)
-    return caps_of(f"interpreted by triton {version('triton')}")
+    if config.triton_interpret:
+        return caps_of(f"interpreted by triton {version('triton')}")
+    gpu = open_gpu()
+    if isinstance(gpu, str):
+        return Missing(f"no GPU for Triton's kernels: {gpu}", INTERPRET)
+    target = target_of(gpu)
+    if not target:
+        return Missing(f"no kernels for {gpu.name} (compute capability {gpu.capability})")
+    return caps_of(f"{target}|{gpu.name}|triton {version('triton')}")
+
+
+def target_of(gpu: Gpu) -> str:
+    """The chip that kernels are compiled for; "" where they are for none like it."""
+    major, minor = gpu.capability
+    return f"sm_{major}{minor}" if major >= OLDEST else ""
+
+
+def require_gpu() -> Gpu:
+    gpu = open_gpu()
+    assert isinstance(gpu, Gpu), gpu  # find() said so
+    return gpu
 
 
 def caps_of(features: str) -> Caps:

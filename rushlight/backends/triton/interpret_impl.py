@@ -79,24 +79,26 @@ class InterpreterSession:
         self._status = np.zeros(1, np.int64)
 
     def launch(self, launch: Launch) -> None:
-        from triton.runtime.interpreter import interpreter_builder
-
-        kernel: Interpreted = launch.function
         words = self.words[launch.words]
         addresses = [int(self.pointers[number]) for number in launch.buffers]
         addresses += [words.ctypes.data, self._status.ctypes.data]
+        self.run(launch.kernel.name, launch.function, launch.groups, addresses)
+
+    def run(self, name: str, kernel: Interpreted, groups: int, addresses: Sequence[int]) -> None:
+        """All programs of a kernel, one after another."""
+        from triton.runtime.interpreter import interpreter_builder
+
         long = _pointer(int64)
         types = [*kernel.types, long, long]
         values = [_address(a, t) for a, t in zip(addresses, types, strict=True)]
         with _patched(kernel.function):
-            interpreter_builder.set_grid_dim(launch.groups, 1, 1)
-            for group in range(launch.groups):
+            interpreter_builder.set_grid_dim(groups, 1, 1)
+            for group in range(groups):
                 interpreter_builder.set_grid_idx(group, 0, 0)
                 try:
                     kernel.function(*values)
                 except Exception as error:
-                    text = f"backend triton: {launch.kernel.name}: {error!r}"
-                    raise BackendError(text) from error
+                    raise BackendError(f"backend triton: {name}: {error!r}") from error
 
     def status(self) -> int:
         return int(self._status[0])

@@ -41,6 +41,18 @@ def toward_zero(x):
 def largest(x):
     """Of the elements of a block."""
     return tl.reduce(x, 0, tl.standard._elementwise_max)
+
+
+@triton.jit
+def largest_of_rows(x):
+    """Of each row of a block, as a column."""
+    return tl.reduce(x, 1, tl.standard._elementwise_max, keep_dims=True)
+
+
+@triton.jit
+def sum_of_rows(x):
+    """Likewise."""
+    return tl.reduce(x, 1, tl.standard._sum_combine, keep_dims=True)
 '''
 _LITERAL = re.compile(r"\(?-?(\d[\d.]*(e[+-]?\d+)?|float\(\"\w+\"\)|True|False)\)?")
 

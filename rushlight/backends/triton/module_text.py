@@ -11,13 +11,14 @@ from rushlight.backends.cfamily.code import Kernel, ThreadProgram
 from rushlight.backends.cfamily.context import Machine
 from rushlight.backends.cfamily.helpers import Helper
 from rushlight.backends.cfamily.lower import lower_programs
+from rushlight.backends.triton.flash import FlashKernel, FlashPrinter, lower_flash
 from rushlight.backends.triton.lanes import LanePrinter, print_function
 from rushlight.backends.triton.language import Triton
 from rushlight.backends.triton.tiles import TileKernel, TilePrinter, lower_tiles
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile import ir
 
-_OWN = {ir.DotGrid: lower_tiles}
+_OWN = {ir.DotGrid: lower_tiles, ir.AttentionGrid: lower_flash}
 
 
 def lowered(programs: Sequence[ir.Program], caps: Caps) -> list[ThreadProgram]:
@@ -41,4 +42,6 @@ def print_module(programs: Sequence[ThreadProgram], narrow: bool = False) -> str
 def _printer(program: ThreadProgram, kernel: Kernel, language: Triton, narrow: bool) -> LanePrinter:
     if isinstance(kernel, TileKernel):
         return TilePrinter(program, kernel, language, narrow)
+    if isinstance(kernel, FlashKernel):
+        return FlashPrinter(program, kernel, language, narrow)  # type: ignore[arg-type]
     return LanePrinter(program, kernel, language)

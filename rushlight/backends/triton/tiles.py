@@ -11,7 +11,7 @@ Always true: float32 is multiplied in float32; what lies outside of the matrices
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -58,10 +58,12 @@ class TileKernel(c.Kernel):
 
 def choose_schedule(grid: ir.DotGrid) -> Schedule:
     most = MOST if grid.acc_dtype.itemsize == 4 else MOST // 2
-    return Schedule(_fit(grid.m.extent, most), _fit(grid.n.extent, most), _fit(grid.k.extent, 32))
+    return Schedule(
+        fitted(grid.m.extent, most), fitted(grid.n.extent, most), fitted(grid.k.extent, 32)
+    )
 
 
-def _fit(extent: Index, most: int) -> int:
+def fitted(extent: Index, most: int) -> int:
     """A power of two that holds the extent, within limits."""
     known = at_most(extent)
     size = LEAST
@@ -88,6 +90,15 @@ def lower_tiles(
     body += tuple(c.Bind(axis.var, axis.extent) for axis in (*lead, grid.m, grid.n, grid.k))
     groups = product(axis.extent for axis in lead)
     return [TileKernel(name, groups, plan.threads, (), body, None, grid, plan, lead)], []
+
+
+@dataclass(frozen=True)
+class Side:
+    """A side of a block: `size` indices of an axis from `start` (text) on."""
+
+    axis: ir.Axis
+    start: str
+    size: int
 
 
 class TileExprs(LaneExprs):
@@ -123,45 +134,51 @@ class TilePrinter(LanePrinter):
     def run(self) -> list[str]:
         kernel, plan, grid = self.kernel, self.kernel.schedule, self.kernel.grid
         assert grid is not None
+        self.start(kernel.lead)
+        rows = Side(grid.m, f"tile_row * {plan.bm}", plan.bm)
+        columns = Side(grid.n, f"tile_column * {plan.bn}", plan.bn)
+        kind = self.triton.value_type(grid.acc_dtype)
+        self.line(f"acc = tl.full(({plan.bm}, {plan.bn}), 0.0, {kind})")
+        self._multiply(grid, rows, columns)
+        self.exprs.know("acc", True)
+        self.side(rows, 0)
+        self.side(columns, 1)
+        self.within(rows, columns, lambda: self.block(kernel.body[1:2]))
+        return self.lines
+
+    def start(self, lead: Sequence[ir.Axis]) -> None:
+        """The head of a kernel, sizes and parameters, and where this program is."""
+        kernel = self.kernel
         for line in self.language.kernel_head(kernel, self._buffers()):
             self.line(line)
         used = names_in(kernel.body, kernel)
         self.block(unpacked(self.owner.program, kernel, used, self.language.index))
         self.line("group_id = tl.cast(tl.program_id(0), tl.int64)")
-        self.block(bound(kernel.lead, c.GROUP))
-        self._side(grid.m, f"tile_row * {plan.bm}", plan.bm, "[:, None]")
-        self._side(grid.n, f"tile_column * {plan.bn}", plan.bn, "[None, :]")
-        self.line(f"across = tl.cast(tl.arange(0, {plan.bk}), tl.int64)[None, :]")
-        self.line(f"down = tl.cast(tl.arange(0, {plan.bk}), tl.int64)[:, None]")
-        kind = self.triton.value_type(grid.acc_dtype)
-        self.line(f"acc = tl.full(({plan.bm}, {plan.bn}), 0.0, {kind})")
-        self._multiply(grid, plan)
-        self.exprs.know("acc", True)
-        self._within((grid.m, plan.bm), (grid.n, plan.bn), lambda: self.block(kernel.body[1:2]))
-        return self.lines
+        self.block(bound(lead, c.GROUP))
 
-    def _side(self, axis: ir.Axis, start: str, size: int, along: str) -> None:
-        name = self.exprs.know(axis.name, True)
-        self.line(f"{name} = {start} + tl.cast(tl.arange(0, {size}), tl.int64){along}")
+    def side(self, side: Side, number: int) -> None:
+        """The axis' variable is the indices down (0) or across (1) a block."""
+        name, along = self.exprs.know(side.axis.name, True), "[None, :]" if number else "[:, None]"
+        self.line(f"{name} = {side.start} + tl.cast(tl.arange(0, {side.size}), tl.int64){along}")
 
-    def _multiply(self, grid: ir.DotGrid, plan: Schedule) -> None:
+    def _multiply(self, grid: ir.DotGrid, rows: Side, columns: Side) -> None:
         (let,) = self.kernel.body[:1]
         assert isinstance(let, c.Let)
         (_, a), (_, b) = let.pairs
-        narrow = self._narrow(a, b)
+        narrow = self.narrow_of(a, b)
         (extent,) = self.texts(grid.k.extent)
-        self.line(f"for first_k in range(0, {extent}, {plan.bk}):")
-        k = (grid.k, plan.bk)
-        for name, value, turn, other in (("a", a, "across", (grid.m, plan.bm)),
-                                         ("b", b, "down", (grid.n, plan.bn))):  # fmt: skip
-            self.line(f"{self.exprs.know(grid.k.name, True)} = first_k + {turn}")
-            self._within(
-                other, k, lambda name=name, value=value: self._operand(name, value, narrow)
-            )
+        piece = Side(grid.k, "first_k", self.kernel.schedule.bk)
+        self.line(f"for first_k in range(0, {extent}, {piece.size}):")
+        self.side(rows, 0)
+        self.side(piece, 1)
+        self.within(rows, piece, lambda: self.operand("a", a, narrow))
+        self.side(piece, 0)
+        self.side(columns, 1)
+        self.within(piece, columns, lambda: self.operand("b", b, narrow))
         self.line('acc = tl.dot(a_tile, b_tile, acc, input_precision="ieee")')
         self.close()
 
-    def _narrow(self, a: E, b: E) -> DType | None:
+    def narrow_of(self, a: E, b: E) -> DType | None:
         """The 16-bit dtype that both operands were, if tensor cores may take them as they are."""
         if not self.narrow or a.op != "cast" or b.op != "cast":
             return None
@@ -169,7 +186,7 @@ class TilePrinter(LanePrinter):
         is_narrow = source.is_floating_point and source.itemsize == 2
         return source if is_narrow and b.args[0].dtype is source else None
 
-    def _operand(self, name: str, value: E, narrow: DType | None) -> None:
+    def operand(self, name: str, value: E, narrow: DType | None) -> None:
         """A tile, 0 outside of the matrix."""
         value = value if narrow is None else value.args[0]
         (text,) = self.texts(value)
@@ -180,17 +197,16 @@ class TilePrinter(LanePrinter):
             text = f"tl.cast({text}, tl.{kind}, bitcast=True)"
         self.line(f"{name}_tile = {text}")
 
-    def _within(
-        self, first: tuple[ir.Axis, int], second: tuple[ir.Axis, int], body: Callable[[], None]
-    ) -> None:
+    def within(self, first: Side, second: Side, body: Callable[[], None]) -> None:
         """What body prints is done for the indices that lie inside of both axes."""
-        names = [self.exprs.called(axis.name) for axis, _ in (first, second)]
-        self.exprs.sides = frozenset(axis.name for axis, _ in (first, second))
+        names = [self.exprs.called(side.axis.name) for side in (first, second)]
+        self.exprs.sides = frozenset(side.axis.name for side in (first, second))
         self.exprs.corner = f"({names[0]} * 0 + {names[1]} * 0)"
         inside = []
-        for (axis, size), name in zip((first, second), names, strict=True):
-            if not is_nonnegative(0 - axis.extent % size) or axis.extent == 0:
-                inside.append(f"({name} < {self.texts(axis.extent)[0]})")
+        for side, name in zip((first, second), names, strict=True):
+            extent = side.axis.extent
+            if not is_nonnegative(0 - extent % side.size) or extent == 0:
+                inside.append(f"({name} < {self.texts(extent)[0]})")
         if not inside:
             body()
             return

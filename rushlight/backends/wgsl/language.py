@@ -106,7 +106,7 @@ class WGSL(Language):
         return f"{array.name}: array<{self.memory_type(array.dtype)}, {array.size}>"
 
     def barrier(self) -> str:
-        return "workgroupBarrier();"
+        return "workgroupBarrier(); storageBarrier();"  # scratch lies in buffers
 
     def function(self, name: str, parameters: Sequence[tuple[str, DType]], result: DType) -> str:
         listed = ", ".join(f"{p}: {self.value_type(dtype)}" for p, dtype in parameters)

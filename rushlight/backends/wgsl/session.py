@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.backends.cfamily.run import GroupPlan, Launch
+from rushlight.backends.cfamily.run import GroupPlan, Launch, sizes_at
 from rushlight.backends.wgsl.driver_impl import open_device, usages
 from rushlight.base.dtypes import uint8
 from rushlight.compiler.host_calls import view
@@ -21,6 +21,7 @@ class WgpuSession:
         self.device = open_device()
         self.pointers, self.nbytes, self.plan = pointers, nbytes, plan
         self._memory: dict[int, Any] = {}
+        self._sizes = sizes_at(pointers, nbytes)
         self._words = self._filled(words.view(np.uint8))
         self._status = self._filled(np.zeros(16, np.uint8))
 
@@ -37,7 +38,8 @@ class WgpuSession:
         """Buffers of the plan at one address are one buffer of the device."""
         key = int(self.pointers[number]) if self.nbytes[number] else -1 - number
         if key not in self._memory:
-            self._memory[key] = self._filled(self._host(number))
+            size = self._sizes[key] if self.nbytes[number] else 0
+            self._memory[key] = self._filled(view(key, uint8, size))
         return self._memory[key]
 
     def launch(self, launch: Launch) -> None:

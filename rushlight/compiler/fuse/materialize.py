@@ -108,6 +108,8 @@ def _reason(
         return "read_in_blocks"
     if repeated and (cost.expensive or (cost.ops > 1 and repeated == "window")):
         return "read_many_times"
+    if repeated and cost.ops > MAX_RECOMPUTED_OPS:
+        return "read_many_times"
     return "shared" if len(users) > 1 and not cost.is_cheap() else ""
 
 
@@ -178,7 +180,7 @@ def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) 
         seen.add(here)
         is_read = here.leaf == "buffer" or (here is not node and _is_kept(here, reasons))
         if is_read:
-            cost.loads += hints.numel(here) * 4 > size
+            cost.loads += hints.numel(here) * 4 >= size
             continue
         if here.leaf:
             continue

@@ -45,6 +45,8 @@ KINDS = {
     "reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_any", "reduce_all",
     "argmax_", "argmin_",
 }  # fmt: skip
+# Row by row their order of comparisons leaves no lanes: written out also where it is spread again.
+POSITIONS = ("argmax_", "argmin_")
 
 
 def unroll_reductions(
@@ -56,7 +58,7 @@ def unroll_reductions(
     new: dict[Node, Node] = {}
     for node in order:
         here = new[node] = with_sources(node, tuple(new[s] for s in node.src))
-        if _is_small(node) and node not in spread:
+        if _is_small(node) and (node not in spread or node.name in POSITIONS):
             new[node] = _written_out(here)
             trace.rewrote("unroll_reductions", defined_at(_written_out), here, new[node])
         if came_from is not None and new[node] is not node:
@@ -89,7 +91,7 @@ def _spread_again(order: Sequence[Node]) -> set[Node]:
 def _written_out(node: Node) -> Node:
     source, dims = node.src[0], node.attrs[0]
     elements = [_element(source, dims, at, node.shape) for at in _positions(source, dims)]
-    if node.name in ("argmax_", "argmin_"):
+    if node.name in POSITIONS:
         return _position_of_extreme(elements, node.name == "argmax_")
     wide = node.dtype.compute
     elements = [e if e.dtype is wide else cast(e, wide) for e in elements]

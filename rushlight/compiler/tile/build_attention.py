@@ -8,8 +8,8 @@ grid's, wherever it stands in them.
 
 from __future__ import annotations
 
-from rushlight.base.dtypes import int64
-from rushlight.compiler.fuse.pairs import Mask, PairSpace, space_of
+from rushlight.base.dtypes import DType, int64
+from rushlight.compiler.fuse.pairs import Mask, PairSpace, products_of, space_of
 from rushlight.compiler.tile.coords import broadcast_coords
 from rushlight.compiler.tile.ir import (
     AttentionGrid,
@@ -26,11 +26,18 @@ from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 
 
 def build_attention(builder: KernelBuilder) -> Kernel:
     return builder.finish([_Building(builder).grid()])
+
+
+def _widest(heads: list[Node]) -> DType:
+    """What everything is added up in: a narrow weight may be made of wide products."""
+    values = [head.src[0] for head in heads]
+    made_of = [product for value in values for product in products_of(value)]
+    return max((x.dtype.compute for x in (*values, *made_of)), key=lambda dtype: dtype.itemsize)
 
 
 class _Building:
@@ -47,7 +54,7 @@ class _Building:
             0 if n == 1 else axis.var
             for n, axis in zip(group.shape, (*lead, length, keys), strict=True)
         )
-        self.dtype = self.heads[0].src[0].dtype.compute
+        self.dtype = _widest(self.heads)
         # A product, and for which batch element it is read -> its number.
         self.products: dict[tuple[Node, tuple], int] = {}
         self.keep: E | None = None
@@ -177,7 +184,7 @@ class _Building:
         lead = broadcast_coords(starts.shape[:-1], self.mask_at[:-2])
         begin, end = (self._whole(starts, (*lead, row.var + i)) for i in (0, 1))
         parts = (self._whole(spans, (run.var, i)) for i in range(3))
-        return Runs(PAIR_ROWS, PAIR_TILE, PAIR_GROUP, row, run, begin, end, *parts)
+        return Runs(PAIR_ROWS, PAIR_TILE, PAIR_GROUP, PAIR_PART, row, run, begin, end, *parts)
 
     def _whole(self, node: Node, at: tuple) -> E:
         return s.cast(self.operands.value(node, at), int64)

@@ -101,8 +101,11 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
             roots += [_probe(builder, part, part) for part in parts]
     row_votes = column_votes = 0
     for at in index_exprs(roots):
-        row_votes += coefficient(at, f"d{reduced[-1]}") in NEIGHBOURS
-        column_votes += coefficient(at, f"d{kept[-1]}") in NEIGHBOURS
+        along_row, along_column = (coefficient(at, f"d{d[-1]}") for d in (reduced, kept))
+        if 0 in (along_row, along_column):
+            continue  # what one of the two does not move is small: it stays in the cache
+        row_votes += along_row in NEIGHBOURS
+        column_votes += along_column in NEIGHBOURS
     return kept[-1] if column_votes > row_votes else None
 
 

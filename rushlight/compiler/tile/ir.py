@@ -241,14 +241,17 @@ class Runs:
     begin, end   (of batch, row): runs begin, ... end - 1 belong to block `row`
     first, stop  (of run): others from first * tile on and before stop * tile (which may exceed the
                  extent); runs ascend and are disjoint
-    code         (of run): two bits for each `group` owners of the block, the first lowest: 0 no
-                 pair is kept, 1 the mask decides, 2 all are kept: it needs no look
-    The last five are int64. rows and tile are multiples of KEY_BLOCK, `group` divides rows.
+    code         (of run): two bits for each `group` owners of the block and each `part` of a tile,
+                 the parts of the first group lowest: 0 no pair is kept, 1 the mask decides, 2 all
+                 are kept: it needs no look
+    The last five are int64. rows is a multiple of KEY_BLOCK, tile is KEY_BLOCK, `group` divides
+    rows and `part` tile.
     """
 
     rows: int
     tile: int
     group: int
+    part: int
     row: Axis
     run: Axis
     begin: E

@@ -4,7 +4,8 @@ before   map (i < 384): y[i] = x[i % 32 + 4096*(i // 32)]
 after    map (io < 12, ii < 32): y[32*io + ii] = x[ii + 4096*io]
 
 An axis is cut at c when an index holds `i // c` or `i % c` and c divides its extent. The order of
-points stays: the outer part is outside.
+points stays: the outer part is outside. The axis along which a Map writes memory side by side is
+not cut into pieces of a few elements: they would leave a vector nothing to run along.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from rushlight.compiler.tile.ir import Axis, Grid, Loop, Map, Reduce, Scan, Sort, Statement
+from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.transform import Substitution, grid_roots, index_exprs
 from rushlight.ir.symint import Expr, OpAtom, VarAtom
 
 MAX_CUTS = 8
+FEW = 8
 
 
 def split_axes(grid: Grid) -> Grid:
@@ -38,14 +41,27 @@ def split_axes(grid: Grid) -> Grid:
 
 def _find_cut(grid: Grid) -> tuple[Axis, int] | None:
     axes = {axis.name: axis for axis in _cuttable(grid)}
+    written = set(_written_along(grid.body))
     for at in index_exprs(grid_roots(grid)):
         for name, step in _wishes(at):
             axis = axes.get(name)
             if axis is None or not isinstance(axis.extent, int):
                 continue
-            if 1 < step < axis.extent and axis.extent % step == 0:
+            least = FEW if name in written and axis.extent >= FEW else 2
+            if least <= step < axis.extent and axis.extent % step == 0:
                 return axis, step
     return None
+
+
+def _written_along(body: tuple[Statement, ...]) -> Iterator[str]:
+    """The inner axes of Maps whose stores all go along them."""
+    for statement in body:
+        if isinstance(statement, Loop):
+            yield from _written_along(statement.body)
+        elif isinstance(statement, Map) and statement.axes:
+            name = statement.axes[-1].name
+            if all(coefficient(store.at, name) == 1 for store in statement.stores):
+                yield name
 
 
 def _wishes(at: int | Expr) -> Iterator[tuple[str, int]]:

@@ -10,7 +10,7 @@ attention float32 [i0:2, i1:8] l i2:70 s i3:70 causal {
     ...
     is t3
   }
-  runs l 128 64 32 row i5:1 run i6:3 {
+  runs l 128 64 32 32 row i5:1 run i6:3 {
     ...
     is t0, t1, t2, t3, t4
   }
@@ -74,7 +74,8 @@ class Printer:
         text, outer = self.text, self.text.scope
         text.enter(outer)
         row, run = text.bind((runs.row,)), text.bind((runs.run,))
-        text.open(f"runs {side} {runs.rows} {runs.tile} {runs.group} row {row} run {run}")
+        sizes = f"{runs.rows} {runs.tile} {runs.group} {runs.part}"
+        text.open(f"runs {side} {sizes} row {row} run {run}")
         self.holes(runs.begin, runs.end, runs.first, runs.stop, runs.code)
         text.close()
         text.enter(outer)
@@ -158,11 +159,11 @@ class Reader:
 
     def runs(self) -> ir.Runs:
         text = self.text
-        rows, tile, group = (int(text.take()) for _ in range(3))
+        sizes = [int(text.take()) for _ in range(4)]
         text.take("row")
         (row,) = text.axes("run")
         (run,) = text.axes("{")
-        return ir.Runs(rows, tile, group, row, run, *self.ended())
+        return ir.Runs(*sizes, row, run, *self.ended())
 
     def sum(self) -> ir.PairSum:
         over = self.text.take()

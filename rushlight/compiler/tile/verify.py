@@ -137,10 +137,12 @@ class _Verifier:
         self.acc, self.accs = None, 1
 
     def runs(self, grid: ir.AttentionGrid, runs: ir.Runs) -> None:
-        if runs.rows % ir.KEY_BLOCK or runs.tile % ir.KEY_BLOCK or min(runs.rows, runs.tile) < 1:
-            self.fail(f"rows {runs.rows} and tile {runs.tile} must be multiples of {ir.KEY_BLOCK}")
+        if runs.rows % ir.KEY_BLOCK or runs.rows < 1 or runs.tile != ir.KEY_BLOCK:
+            self.fail(f"rows {runs.rows} must be a multiple of {ir.KEY_BLOCK}, tile {runs.tile} it")
         if runs.group < 1 or runs.rows % runs.group:
             self.fail(f"group {runs.group} must divide rows {runs.rows}")
+        if runs.part < 1 or runs.tile % runs.part:
+            self.fail(f"part {runs.part} must divide tile {runs.tile}")
         with self.axes((*grid.batch, runs.row)):
             self._of_dtype(runs.begin, scalar.int64)
             self._of_dtype(runs.end, scalar.int64)

@@ -6,6 +6,7 @@ values. Always true: a case is the same graph with the same values every time.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from rushlight.testing.conformance.templates import TEMPLATES
 
 # Composites are made of the primitives: the dtypes in which people use them will do.
 COMPOSITE_DTYPES = ("float32", "float64", "bfloat16", "float16", "int64")
+
+SEED = 20  # of samples
 
 
 @dataclass(frozen=True)
@@ -115,5 +118,7 @@ class _Leaves:
         return leaf(self.rng.integers(0, high, shape))
 
 
-def all_record_cases() -> list[Case]:
-    return [case for record in all_ops().values() for case in record_cases(record)]
+def all_record_cases(count: int = 0) -> list[Case]:
+    """The cases of all records; `count`: so many of them, the same at every run (0: all)."""
+    cases = [case for record in all_ops().values() for case in record_cases(record)]
+    return random.Random(SEED).sample(cases, count) if 0 < count < len(cases) else cases

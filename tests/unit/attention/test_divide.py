@@ -9,7 +9,7 @@ import rushlight as torch
 from rushlight.attention import divide, masks
 from rushlight.attention.spans import CELL
 from rushlight.nn.attention.flex_attention import and_masks, create_block_mask, create_mask
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 
 LENGTHS = (200, 230)
 IDS = torch.tensor(np.repeat(np.arange(10), 23))
@@ -69,30 +69,34 @@ def test_tables_say_what_the_mask_says(name, size, monkeypatch):
     for kept, starts, spans in ((dense, *tables[:2]), (np.swapaxes(dense, 2, 3), *tables[2:])):
         codes = codes_of(kept.shape, starts, spans)
         for at in np.ndindex(codes.shape):
-            b, h, row, tile = at
+            b, h, row, part = at
             rows = slice(row * PAIR_GROUP, (row + 1) * PAIR_GROUP)
-            here = kept[b, h, rows, tile * PAIR_TILE : (tile + 1) * PAIR_TILE]
+            here = kept[b, h, rows, part * PAIR_PART : (part + 1) * PAIR_PART]
             assert not (codes[at] == 0 and here.any()), at
             assert not (codes[at] == 2 and not here.all()), at
     if size == 32 and name in ("window", "heads"):  # known cells are used
-        want = dense_states(dense, (PAIR_GROUP, PAIR_TILE)) > 0
+        want = dense_states(dense, (PAIR_GROUP, PAIR_PART)) > 0
         assert (codes_of(dense.shape, *tables[:2])[:, :, : want.shape[2]] > 0).sum() == want.sum()
 
 
 def codes_of(shape, starts, spans):
-    """The code of each group of rows and tile; spans must ascend."""
+    """The code of each group of rows and part of a tile; spans must ascend."""
     batch, heads, rows, columns = shape
     blocks, tiles = -(-rows // PAIR_ROWS), -(-columns // PAIR_TILE)
     groups = PAIR_ROWS // PAIR_GROUP
-    codes = np.zeros((batch, heads, blocks * groups, tiles), int)
+    parts = PAIR_TILE // PAIR_PART
+    codes = np.zeros((batch, heads, blocks * groups, tiles * parts), int)
     assert starts.shape == (batch, heads, blocks + 1)
     for b, h, block in np.ndindex(batch, heads, blocks):
         end = 0
         for first, stop, code in spans[starts[b, h, block] : starts[b, h, block + 1]]:
             assert end <= first < stop <= tiles and code > 0
             end = stop
-            for group in range(groups):
-                codes[b, h, block * groups + group, first:stop] = code >> (2 * group) & 3
+            for group, part in np.ndindex(groups, parts):
+                kind = code >> (2 * (group * parts + part)) & 3
+                codes[b, h, block * groups + group, first * parts + part : stop * parts : parts] = (
+                    kind
+                )
     return codes
 
 

@@ -118,6 +118,18 @@ def test_random_cases_equal_dense_attention(seed):
     one_random_case(seed, 60)
 
 
+def test_a_narrow_table_of_a_wide_attention_learns():
+    rng = np.random.default_rng(11)
+    q, k, v = (torch.tensor(rng.standard_normal((1, 2, 6, 4))).requires_grad_() for _ in range(3))
+    values, found = torch.tensor(rng.standard_normal((2, 13))), []
+    for dtype in (torch.float32, torch.float64):
+        table = values.to(torch.float32).to(dtype).requires_grad_()
+        out = flex_attention(q, k, v, relative_bias(table, 6))
+        found.append(torch.autograd.grad(out.square().sum(), (q, table)))
+    for narrow, wide in zip(*found, strict=True):
+        near(narrow, wide.numpy(), 1e-6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 130))
 def test_many_random_cases_equal_dense_attention(seed):

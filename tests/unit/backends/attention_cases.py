@@ -30,7 +30,7 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.symint import Var
 from rushlight.ir.symint_walk import evaluate
 from rushlight.ops.attention import probabilities
-from rushlight.ops.pairs import PAIR_GROUP, PAIR_ROWS, PAIR_TILE
+from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 from tests.unit.backends.llvm_run import run
 
 TABLES = ("starts_l", "spans_l", "starts_s", "spans_s")
@@ -97,13 +97,18 @@ def make(
 
 
 def blocks(rng: np.random.Generator, length: int, keys: int) -> np.ndarray:
-    """Whole 128 x 64 blocks absent or full, some with holes."""
+    """Whole 128 x 64 blocks absent or full, some with holes, some made of 32 x 32 pieces."""
     kept = np.zeros((length, keys), bool)
     for row in range(0, length, PAIR_ROWS):
         for column in range(0, keys, PAIR_TILE):
             here = kept[row : row + PAIR_ROWS, column : column + PAIR_TILE]
-            kind = rng.integers(3)
-            here[...] = kind == 1 if kind < 2 else rng.random(here.shape) > 0.5
+            kind = rng.integers(4)
+            if kind < 3:
+                here[...] = kind == 1 if kind < 2 else rng.random(here.shape) > 0.5
+                continue
+            pieces = rng.integers(2, size=(PAIR_ROWS // PAIR_GROUP, PAIR_TILE // PAIR_PART))
+            whole = np.kron(pieces, np.ones((PAIR_GROUP, PAIR_PART))) > 0
+            here[...] = whole[: here.shape[0], : here.shape[1]]
     return kept
 
 
@@ -117,7 +122,8 @@ def tables_of(kept: np.ndarray) -> tuple[np.ndarray, ...]:
                 here = mask[row : row + PAIR_ROWS, tile : tile + PAIR_TILE]
                 if here.any():
                     groups = np.split(here, range(PAIR_GROUP, len(here), PAIR_GROUP))
-                    codes = [int(g.any()) + int(g.all()) for g in groups]
+                    parts = [part for g in groups for part in (g[:, :PAIR_PART], g[:, PAIR_PART:])]
+                    codes = [int(p.any()) + int(p.size > 0 and p.all()) for p in parts]
                     number = tile // PAIR_TILE
                     spans.append((number, number + 1, sum(x << 2 * i for i, x in enumerate(codes))))
             starts.append(len(spans))

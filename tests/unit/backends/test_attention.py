@@ -222,6 +222,8 @@ def test_verifier_refuses_wrong_holes() -> None:
         {"sums": (replace(item, over="n"),)},
         {"runs_l": replace(grid.runs_l, rows=100)},
         {"runs_l": replace(grid.runs_l, group=48)},
+        {"runs_l": replace(grid.runs_l, part=48)},
+        {"runs_l": replace(grid.runs_l, tile=128)},
         {"runs_l": replace(grid.runs_l, code=acc)},
     ):
         with pytest.raises(InvalidProgram):

@@ -25,6 +25,7 @@ from rushlight.base.dtypes import float32, float64, int32, int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.symint import Var, ceildiv, minimum
+from rushlight.ir.symint_walk import variables
 from rushlight.testing.conformance import template_cases
 from rushlight.testing.conformance.cases import leaf
 
@@ -75,6 +76,28 @@ def walked(block: c.Block) -> tuple[list[str], set]:
         else:
             pending |= written
     return found, pending
+
+
+SLOTS = 1009  # a prime: arrays of so many parts are those of which each group has its own
+NO_SHARED = Machine(64, 0, SLOTS)
+
+
+@pytest.mark.parametrize("case", template_cases(), ids=lambda case: case.name)
+def test_groups_keep_to_their_own_part_of_memory_that_is_not_shared(case) -> None:
+    """On a machine that shares little memory, tiles lie in one buffer, one part for each group."""
+    seen = 0
+    for program in programs_of([root for root in case.build() if not root.leaf]):
+        for kernel in lower_program(program, NO_SHARED).kernels:
+            values = [v if isinstance(v, s.E) else s.index(v) for v in c.values_in(kernel.body)]
+            nodes = s.topological(tuple(values))
+            touched = [n.meta for n in nodes if n.op == "load"]
+            touched += [(store.dest, store.at) for store in c.stores_in(kernel.body)]
+            for array, at in touched:
+                own = isinstance(array, c.Array) and isinstance(array.size, int)
+                if own and array.space == "scratch" and array.size % SLOTS == 0:
+                    seen += 1
+                    assert c.GROUP.name in variables(at), (kernel.name, array.name)
+    assert seen or case.name not in ("dot", "softmax_rows", "attention", "sum_rows")
 
 
 @pytest.mark.parametrize("case", template_cases(), ids=lambda case: case.name)

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rushlight.backends.llvm.batch import fold_shared_batch
+from rushlight.backends.llvm import dot_ahead
+from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.build import lower
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of
@@ -94,10 +95,10 @@ def test_sides_change_places_without_changing_bits(m, n):
     turned.program = replace(case.program, grids=(turned.grid,))
     got = result_of(turned, arrays=arrays, sizes={"M": rows})
     assert same_bits(got, np.ascontiguousarray(expected.T))
-    oriented = orient(case.grid)
+    oriented = orient(case.grid, 16)
     assert (oriented.n is case.grid.m) == (n <= 4 and (not isinstance(m, int) or m > n))
     if rows > 4 and n > 4:
-        assert orient(turned.grid).n is case.grid.m
+        assert orient(turned.grid, 16).n is case.grid.m
 
 
 def test_symbolic_batches_become_rows():
@@ -142,6 +143,35 @@ def test_programs_of_one_module_share_the_micro_kernel():
     assert len(defined) == 4
 
 
+def accumulating(m: int, n: int, k: int) -> Case:
+    """old[m, n] + a[k, m]^T @ b[k, n], as for the gradient of a weight."""
+    case = matmul(1, m, n, k, ta=True)
+    left, right, result = case.program.buffers
+    old = Buffer("old", float32, m * n)
+    at = case.grid.m.var * n + case.grid.n.var
+    store = Store(result, at, load(old, at) + acc(float32))
+    grid = replace(case.grid, stores=(store,))
+    program = replace(case.program, buffers=(left, right, old, result), grids=(grid,))
+    return Case(program, grid)
+
+
+@pytest.mark.parametrize("case", [
+    matmul(1, 40, 96, 1100), matmul(1, 40, 96, 128, tb=True), accumulating(40, 96, 33),
+], ids=["rows of b", "columns of b", "old values"])  # fmt: skip
+def test_what_a_large_product_asks_for_ahead_changes_nothing(case, monkeypatch):
+    def code() -> str:
+        return str(lower([case.program], AVX512)[0])
+
+    monkeypatch.setattr(dot_ahead, "WORTH_BYTES", 1 << 60)
+    monkeypatch.setattr(dot_ahead, "PAIR_BYTES", 0)
+    plain = result_of(case)
+    assert "_ahead" not in code()
+    monkeypatch.undo()
+    monkeypatch.setattr(dot_ahead, "WORTH_BYTES", 0)
+    assert "_ahead" in code()
+    assert same_bits(result_of(case), plain)
+
+
 def convolution(images, channels, side, filters) -> Case:
     """3 x 3 windows of zero-padded pictures: b is a masked load at divided indices."""
     axes = [
@@ -164,9 +194,10 @@ def convolution(images, channels, side, filters) -> Case:
     return Case(Program("conv", (x, w, y), (), (), (grid,)), grid)
 
 
+@pytest.mark.parametrize("side", [4, 7, 8, 12, 16, 32])
 @pytest.mark.parametrize("target", TARGETS)
-def test_windows_are_packed_without_being_built(target):
-    images, channels, side, filters = 2, 5, 7, 9
+def test_windows_are_packed_without_being_built(target, side):
+    images, channels, filters = 3, 5, 9
     case = convolution(images, channels, side, filters)
     arrays = inputs(case)
     padded = np.pad(arrays[0].reshape(images, channels, side, side), ((0, 0),) * 2 + ((1, 1),) * 2)
@@ -177,6 +208,54 @@ def test_windows_are_packed_without_being_built(target):
         plain = matmul(1, filters, side * side, channels * 9)
         built = [arrays[1], windows[image].ravel(), np.zeros_like(got[image])]
         assert same_bits(got[image], result_of(plain, arrays=built))
+
+
+@pytest.mark.parametrize("side", [4, 7, 8, 12, 16, 32])
+@pytest.mark.parametrize("target", TARGETS)
+def test_positions_of_all_images_are_one_chain(target, side):
+    """The gradient of the filters: k runs over images and positions, and is read along memory."""
+    images, channels, filters = 3, 2, 9
+    case = filter_gradient(images, channels, side, filters)
+    x, g, y = arrays = inputs(case)
+    padded = np.pad(x.reshape(images, channels, side, side), ((0, 0),) * 2 + ((1, 1),) * 2)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (side, side), (2, 3))
+    windows = windows.transpose(0, 4, 5, 1, 2, 3).reshape(images * side**2, channels * 9)
+    rows = g.reshape(images, filters, side**2).transpose(1, 0, 2)
+    built = [np.ascontiguousarray(rows).ravel(), np.ascontiguousarray(windows).ravel(), y]
+    expected = result_of(matmul(1, filters, channels * 9, images * side**2), arrays=built)
+    assert same_bits(result_of(case, TARGETS[target], arrays=arrays), expected)
+    for schedule in OTHER_SCHEDULES:
+        assert same_bits(result_of(case, schedule=schedule, arrays=arrays), expected)
+
+
+def filter_gradient(images, channels, side, filters) -> Case:
+    axes = [
+        Axis(name, extent)
+        for name, extent in zip("bmnk", (1, filters, channels * 9, images * side**2), strict=True)
+    ]
+    _, i, j, p = (axis.var for axis in axes)
+    x = Buffer("x", float32, images * channels * side**2)
+    g = Buffer("g", float32, images * filters * side**2)
+    y = Buffer("y", float32, filters * channels * 9, "out")
+    image, place = floordiv(p, side**2), mod(p, side**2)
+    row = floordiv(place, side) + mod(floordiv(j, 3), 3) - 1
+    column = mod(p, side) + mod(j, 3) - 1
+    zero, end = const(0, int64), const(side, int64)
+    inside = ge(index(row), zero) & lt(index(row), end)
+    inside = inside & ge(index(column), zero) & lt(index(column), end)
+    at = ((image * channels + floordiv(j, 9)) * side + row) * side + column
+    picture = load(x, at, inside, const(0.0, float32))
+    a = load(g, (image * filters + i) * side**2 + side * floordiv(place, side) + mod(p, side))
+    store = Store(y, i * channels * 9 + j, acc(float32))
+    grid = DotGrid((axes[0],), *axes[1:], a, picture, float32, (store,))
+    return Case(Program("filters", (x, g, y), (), (), (grid,)), grid)
+
+
+@pytest.mark.parametrize(("side", "folds"), [(4, True), (16, True), (12, True), (7, False)])
+def test_images_become_columns_where_no_vector_lies_in_two(side, folds):
+    grid = convolution(3, 5, side, 9).grid
+    assert (not fold_into_columns(grid, 16).batch) == folds
+    assert fold_into_columns(matmul(3, 5, 16, 7).grid, 16).batch  # a is of the batch, too
 
 
 def test_divisions_of_the_lanes_stay_out_of_the_loop_over_k():

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from cfamily_cases import programs_of
 
+import rushlight as torch
 from rushlight import ops
 from rushlight.backends import find_backend
 from rushlight.backends.triton.driver_impl import caps_of
 from rushlight.base.config import config
 from rushlight.compiler.target import Missing
 from rushlight.ir.node import Node
+from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
 from rushlight.testing.conformance import Case, check, template_cases
 from rushlight.testing.conformance.cases import leaf
 
@@ -56,6 +58,13 @@ def test_products_are_those_of_tensor_cores() -> None:
     assert 'tl.dot(a_tile, b_tile, acc, input_precision="ieee")' in text_of("dot_epilogue")
 
 
+def test_attention_is_two_products_and_no_scratch() -> None:
+    text = text_of("attention_causal")
+    assert 'acc_0 = tl.dot(a_tile, b_tile, acc_0, input_precision="ieee")' in text
+    assert 'sums_0 = tl.dot(x_0, other_tile, sums_0 * shrink, input_precision="ieee")' in text
+    assert "debug_barrier" not in text
+
+
 def test_a_store_that_is_read_again_waits_on_both_sides() -> None:
     lines = [line.strip() for line in text_of("sort").splitlines()]
     places = [i for i, line in enumerate(lines) if line.startswith("tl.store") and "_keys" in line]
@@ -90,6 +99,34 @@ FAST = [
 def test_interpreted_kernels_compute_what_they_say(name: str, interpreter) -> None:
     outcome = check(CASES[name], "triton")
     assert outcome.status == "supported", outcome.text
+
+
+def windows() -> dict[str, np.ndarray]:
+    """A mask of blocks, queries that see nothing, a changed score, a score that is NaN."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 150, 16, requires_grad=True) for _ in range(3))
+
+    def kept(b, h, i, j):
+        return (i >= j) & (i - j < 90) & ((i < 10) | (i > 20))
+
+    def changed(score, b, h, i, j):
+        return torch.where((h == 1) & (i == 140), float("nan"), torch.tanh(score / 5) * 5)
+
+    mask = create_block_mask(kept, None, None, 150, 150)
+    out = flex_attention(q, k, v, changed, mask)
+    (out[:, :, :140] ** 2).sum().backward()
+    named = {"out": out.detach(), "q": q.grad, "k": k.grad, "v": v.grad}
+    return {name: tensor.numpy() for name, tensor in named.items()}
+
+
+@needs_triton
+def test_flex_attention_by_tiles_is_that_of_llvm(interpreter) -> None:
+    wanted = windows()
+    with config.override(backend="triton"):
+        found = windows()
+    assert np.isnan(wanted["out"]).sum() == 16 and not wanted["out"][0, 0, 12].any()
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @needs_triton
@@ -143,7 +180,7 @@ from cfamily_cases import programs_of
 from rushlight.backends.triton.compile_impl import compile_for
 from rushlight.testing.conformance import template_cases
 cases = {{case.name: case for case in template_cases()}}
-for name in ("softmax_rows", "low_precision", "gather", "scan"):
+for name in ("softmax_rows", "low_precision", "gather", "scan", "attention_causal"):
     roots = [root for root in cases[name].build() if not root.leaf]
     for one in compile_for(programs_of(roots), {target!r}):
         assert one.binary and one.name in one.assembly

@@ -34,7 +34,7 @@ def test_every_workload_has_a_title_and_cases(run):
 
 def test_only_chooses_by_part_of_the_name(run):
     assert run.chosen_cases("softmax/") == [("softmax", "rows")]
-    assert len(run.chosen_cases("matmul")) == 4
+    assert len(run.chosen_cases("matmul")) == 8
     assert run.chosen_cases("nothing of the kind") == []
 
 
@@ -71,6 +71,7 @@ def test_duration_has_a_unit(run, seconds, text):
 def test_missing_framework_is_a_reason_and_the_run_goes_on(run, monkeypatch, tmp_path, capsys):
     frameworks = {"no_such_framework": sys.executable}
     monkeypatch.setattr(run, "find_frameworks", lambda args: frameworks)
+    monkeypatch.setattr(run, "measure_peaks", lambda threads: {"byte": 1e10})
     assert run.main(["--only", "softmax/", "--out", str(tmp_path)]) == 0
     assert "no_such_framework failed: ModuleNotFoundError" in capsys.readouterr().out
     rows = json.loads((tmp_path / "results.json").read_text())["rows"]
@@ -111,3 +112,32 @@ def test_turns_alternate_and_the_first_two_are_not_counted(run, monkeypatch):
     assert results["rushlight"].seconds == [5.0, 7.0, 9.0]
     assert (results["rushlight"].first_cpu_s, results["rushlight"].median_cpu_s) == (0.5, 3.5)
     assert run.report.ratio(results) == pytest.approx(8 / 7)
+
+
+def measured(run, seconds, work):
+    return run.Measured(seconds=[seconds], work=work)
+
+
+def test_rates_show_their_share_of_the_peak(run):
+    m = measured(run, 0.5, {"byte": 1e10, "token": 4.0})
+    assert run.report.rate(m, {"byte": 4e10}) == "20 GB/s (50 %), 8 tokens/s"
+    assert run.report.rate(m, {}) == "20 GB/s, 8 tokens/s"
+
+
+def test_growth_puts_each_size_beside_the_one_before(run):
+    rows = [
+        {"workload": "w", "case": f"f n={n}", "results": {"torch": measured(run, t, {"byte": n})}}
+        for n, t in ((2, 1.0), (4, 3.0), (8, 4.5))
+    ]
+    heading, line = run.report.growth_lines(rows)[1:]
+    assert heading == "cost against size:"
+    assert line.split() == "w f torch 2 1 s, 4 x3.0 (2), 8 x1.5 (2)".split()
+    assert run.report.growth_lines(rows[:1]) == []
+
+
+@pytest.mark.slow
+def test_peaks_are_measured(run):
+    peaks = run.measure_peaks(1)
+    # Any machine copies and multiplies at more than this, and none at a thousand times as much.
+    assert 1e8 < peaks["byte"] < 1e12
+    assert 1e9 < peaks["flop"] < 1e13

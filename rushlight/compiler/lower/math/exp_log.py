@@ -50,13 +50,28 @@ def exp_unclamped(x: E, low: E | None = None) -> E:
     shifted, r = _reduce(x, fmt, 2 * fmt.bias)
     if low is not None:
         r = r + low
+    return _scale(_near_zero(r, fmt), shifted, fmt)
+
+
+def _near_zero(r: E, fmt: Format) -> E:
+    """exp(r) for what _reduce leaves."""
     q = horner(r, C.EXP_32 if fmt is F32 else C.EXP_64)
-    return _scale(s.fma(r, s.fma(r, q, 1.0), 1.0), shifted, fmt)
+    return s.fma(r, s.fma(r, q, 1.0), 1.0)
 
 
 def exp(x: E) -> E:
     fmt = format_of(x)
     return exp_unclamped(at_most(at_least(x, fmt.exp_low), fmt.exp_high))
+
+
+def exp_not_positive(x: E) -> E:
+    """exp(x) for x <= 0 or NaN. Results below the normal range are 0: one factor 2**n is enough."""
+    fmt = format_of(x)
+    # At the bound n is -bias, whose exponent field is that of 0.
+    x = at_least(x, -fmt.bias * C.LN2_64[0])
+    shifted, r = _reduce(x, fmt, fmt.bias)
+    power = s.bitcast(s.bitcast(shifted, fmt.int_dtype) << fmt.mantissa, fmt.dtype)
+    return _near_zero(r, fmt) * power
 
 
 def exp2(x: E) -> E:
