@@ -1,10 +1,9 @@
 """The command line: subcommands, exit statuses, and a doctor that survives what is broken."""
 
-from dataclasses import dataclass
-from types import SimpleNamespace
-
 import subprocess
 import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,8 +27,8 @@ def test_unknown_option_of_doctor_is_refused(capsys):
 
 def test_demo_hands_its_options_to_the_example(monkeypatch, tmp_path, capsys):
     example = tmp_path / "gpt.py"
-    text = "import argparse\ndef main(argv):\n    print(argv, argparse.ArgumentParser().prog)\n    return 5\n"
-    example.write_text(text)
+    body = "    print(argv, argparse.ArgumentParser().prog)\n    return 5\n"
+    example.write_text(f"import argparse\ndef main(argv):\n{body}")
     monkeypatch.setattr(demo, "find_example", lambda: example)
     assert cli.main(["demo", "--steps", "3", "--help"]) == 5
     assert "['--steps', '3', '--help'] rushlight demo" in capsys.readouterr().out
