@@ -125,6 +125,7 @@ SUPPORTED_NODES.update({node.type: node for node in BUILT_IN})
 NAMEDTUPLE = NodeDef(
     namedtuple, lambda t: (list(t), type(t)), lambda v, c: c(*v), _fields_with_keys
 )
+SUPPORTED_NODES[namedtuple] = NAMEDTUPLE  # type: ignore[index]
 
 
 def find_node(tree: Any) -> NodeDef | None:
@@ -132,7 +133,17 @@ def find_node(tree: Any) -> NodeDef | None:
     found = SUPPORTED_NODES.get(type(tree))
     if found is None and is_namedtuple_instance(tree):
         return NAMEDTUPLE
+    if found is None and type(tree).__module__ == "torch.return_types":
+        return _register_result(type(tree))
     return found
+
+
+def _register_result(cls: type) -> NodeDef:
+    """Results with named fields (`torch.max(x, 0)`): a class is known from its first result on."""
+    SUPPORTED_NODES[cls] = NodeDef(
+        cls, lambda t: (list(t), None), lambda v, _: cls(v), lambda t: (_indexed(t), None)
+    )
+    return SUPPORTED_NODES[cls]
 
 
 def register_pytree_node(

@@ -45,3 +45,11 @@ def test_a_wrong_number_of_leaves_is_refused():
     _, spec = pytree.tree_flatten([1, 2])
     with pytest.raises(ValueError):
         pytree.tree_unflatten([1], spec)
+
+
+def test_results_with_named_fields_are_containers():
+    found = torch.tensor([[1.0, 5.0], [4.0, 2.0]]).max(0)
+    leaves, spec = pytree.tree_flatten(found)
+    assert [leaf.tolist() for leaf in leaves] == [[4.0, 5.0], [1, 0]]
+    again = pytree.tree_unflatten([leaf + 1 for leaf in leaves], spec)
+    assert type(again) is type(found) and again.values.tolist() == [5.0, 6.0]
