@@ -83,26 +83,22 @@ def conv_decompose(
 
 
 def swapped_weight(weight: Any, groups: int) -> Any:
-    """[O, C/G, *kernel] -> [C, O/G, *kernel]."""
+    """[O, C/G, *kernel] -> [C, O/G, *kernel], the kernel turned round: for the way back."""
     out, inner, *kernel = weight.shape
     space = range(2, weight.ndim)
     split = reshape(weight, (groups, out // groups, inner, *kernel))
     moved = permute(split, (0, 2, 1, *(d + 1 for d in space)))
-    return reshape(moved, (groups * inner, out // groups, *kernel))
+    return flip(reshape(moved, (groups * inner, out // groups, *kernel)), tuple(space))
 
 
 def spread_back(
     g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-<<<<<<< HEAD
     """The gradient of the input of a convolution: a convolution of the spread-out g, or several
     where a stride would spread it out.
-=======
-    """The gradient of the input of a convolution.
->>>>>>> sib
 
-    Where the padding is larger than what a kernel reaches (its extent less one), the padded input's
-    gradient is computed and cut.
+    With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
+    padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
     if suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
@@ -116,70 +112,18 @@ def spread_back(
     cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
     given = (0,) * len(reach) if cuts else padding
     whole = [s + 2 * p if cuts else s for s, p in zip(space, padding, strict=True)]
-    parts = list(zip(stride, dilation, kernel, strict=True))
-    by_phases = any(s > 1 for s in stride) and all(
-        s == 1 or (d == 1 and is_static(k)) for s, d, k in parts
-    )
-    back = _back_by_phases if by_phases else _back_spread_out
-    result = back(g, weight, whole, stride, given, dilation, groups)
+    low = [r - p for r, p in zip(reach, given, strict=True)]
+    high = [
+        total + p - ((n - 1) * step + 1)
+        for total, p, n, step in zip(whole, given, g.shape[2:], stride, strict=True)
+    ]
+    spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
+    ones = (1,) * len(reach)
+    result = correlate(spread, swapped_weight(weight, groups), ones, dilation, groups)
     if not cuts:
         return result
     lengths = (*result.shape[:2], *space)
     return slice_(result, (0, 0, *padding), lengths, (1,) * result.ndim)
-
-
-def _back_spread_out(
-    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    """A convolution of g, spread out by zeros, with the kernel turned round."""
-    reach = [(k - 1) * d for k, d in zip(weight.shape[2:], dilation, strict=True)]
-    low = [r - p for r, p in zip(reach, padding, strict=True)]
-    high = [
-        total + p - ((n - 1) * step + 1)
-        for total, p, n, step in zip(space, padding, g.shape[2:], stride, strict=True)
-    ]
-    spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
-    turned = flip(swapped_weight(weight, groups), tuple(range(2, weight.ndim)))
-    return correlate(spread, turned, (1,) * len(reach), dilation, groups)
-
-
-def _back_by_phases(
-    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    """The same without the zeros, of which there are stride times as many in every dim.
-
-    Padded position q * stride + r gets only taps u * stride + r, from g at q - u. So each phase r
-    is a convolution of g itself; the phases are channels of one, put between each other.
-    """
-    kernel, spatial = weight.shape[2:], len(space)
-    taps = [k if s == 1 else -(-k // s) for k, s in zip(kernel, stride, strict=True)]
-    low = [(t - 1) * d - p // s for t, d, p, s in zip(taps, dilation, padding, stride, strict=True)]
-    high = [
-        (p + total - 1) // s - (n - 1)
-        for p, total, s, n in zip(padding, space, stride, g.shape[2:], strict=True)
-    ]
-    phases = _phase_weight(weight, taps, stride, groups)
-    made = correlate(pad_space(g, low, high, 0), phases, (1,) * spatial, dilation, groups)
-    batch, channels, places = made.shape[0], weight.shape[1] * groups, made.shape[2:]
-    apart = reshape(made, (batch, channels, *stride, *places))
-    order = [d for i in range(spatial) for d in (2 + spatial + i, 2 + i)]
-    sizes = [n * s for n, s in zip(places, stride, strict=True)]
-    joined = reshape(permute(apart, (0, 1, *order)), (batch, channels, *sizes))
-    start = (0, 0, *(p % s for p, s in zip(padding, stride, strict=True)))
-    return slice_(joined, start, (batch, channels, *space), (1,) * joined.ndim)
-
-
-def _phase_weight(weight: Any, taps: Sequence[Any], stride: Any, groups: int) -> Any:
-    """[O, C/G, *kernel] -> [C * phases, O/G, *taps], the taps of a phase turned round."""
-    spatial = len(taps)
-    more = [t * s - k for t, s, k in zip(taps, stride, weight.shape[2:], strict=True)]
-    whole = pad_space(swapped_weight(weight, groups), (0,) * spatial, more, 0)
-    channels, inner = whole.shape[:2]
-    split = [size for pair in zip(taps, stride, strict=True) for size in pair]
-    of_tap, of_phase = range(2, 2 + 2 * spatial, 2), range(3, 3 + 2 * spatial, 2)
-    apart = flip(reshape(whole, (channels, inner, *split)), tuple(of_tap))
-    moved = permute(apart, (0, *of_phase, 1, *of_tap))
-    return reshape(moved, (channels * product(stride), inner, *taps))
 
 
 def weight_back(
