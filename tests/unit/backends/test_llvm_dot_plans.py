@@ -135,6 +135,20 @@ def test_schedules_use_the_registers_and_serve_all_threads():
     assert isinstance(thin, ThinSchedule)
 
 
+def test_as_many_long_equal_instances_as_threads_are_enough():
+    """Each packs its operands for itself: halving them once more would pack a twice as often."""
+
+    def instances(m: int, n: int, k: int, threads: int) -> int:
+        s = choose_schedule(matmul(1, m, n, k).grid, split_target(AVX512.features), threads)
+        assert isinstance(s, DotSchedule)
+        return -(-m // s.mc) * -(-n // s.nc)
+
+    assert instances(128, 512, 32000, 1) == 1
+    assert instances(128, 512, 32000, 2) == 2
+    assert instances(128, 512, 32000, 3) >= 6
+    assert instances(128, 512, 64, 2) >= 4  # short ones: a late thread would matter
+
+
 def test_programs_of_one_module_share_the_micro_kernel():
     cases = [matmul(1, 1024, n, 512) for n in (512, 1024, 2048)]
     module, _ = lower([case.program for case in cases], AVX512)
