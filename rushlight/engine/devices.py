@@ -20,7 +20,6 @@ from rushlight.ir.node import Node, topological
 from rushlight.runtime.nvml_impl import Nvml
 from rushlight.runtime.telemetry import Source
 
-
 # Devices that are reached by another name.
 ELSEWHERE = {
     "xpu": "; an Intel GPU with an OpenCL driver is the device 'opencl'",
