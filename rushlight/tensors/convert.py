@@ -14,6 +14,7 @@ from rushlight import ops
 from rushlight.base.devices import META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
+    PYTHON_TYPES,
     DType,
     bfloat16,
     bool_,
@@ -37,7 +38,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
-from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.inplace import assign, check_inplace, overwrite
 from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
@@ -71,6 +72,8 @@ def to(
             device = arg
         elif arg is None or isinstance(arg, bool):
             continue
+        elif arg in PYTHON_TYPES:
+            dtype = PYTHON_TYPES[arg]
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
     place = self.device if device is None else find_device(device)
@@ -158,7 +161,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = expand(value, self._shape)
     if value is src and value.requires_grad:  # the history of the copy is not that of src
         value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
-    return assign(self, value)
+    return overwrite(self, value)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:
