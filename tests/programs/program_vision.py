@@ -18,7 +18,6 @@ def gn(m):
 @kept
 def case_captum():
     from captum.attr import (
-        
         DeepLift,
         FeatureAblation,
         GuidedBackprop,
