@@ -7,7 +7,7 @@ from pathlib import Path
 
 HEADER = (
     f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
-    f" {'first call':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
+    f" {'first call':>17} {'processor':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
 UNITS = {"flop": ("GFLOP/s", 1e9), "bfloat16 flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
 UNITS["32 MiB read"] = ("GB/s", 1e9)
@@ -108,6 +108,7 @@ def cells(row) -> dict[str, str]:
             f"{duration(min(measured.seconds))}–{duration(max(measured.seconds))}" if good else ""
         )
         shown[f"{module} first"] = duration(measured.first_s) if good else ""
+        shown[f"{module} cpu"] = duration(measured.median_cpu_s) if good else ""
         shown[f"{module} peak"] = f"{measured.peak_mb:.0f}" if good else ""
         known = good and measured.extra_mb is not None
         shown[f"{module} above"] = f"{measured.extra_mb:.0f}" if known else ""
@@ -129,7 +130,8 @@ def line(row) -> str:
     ours, theirs = shown.get("rushlight", "-"), shown.get("torch", "-")
     text = (
         f"{shown['name']:<28} {ours:>12} {theirs:>12} {shown['ratio']:>16}"
-        f" {both(shown, 'first'):>17} {both(shown, 'peak'):>13} {both(shown, 'above'):>13}"
+        f" {both(shown, 'first'):>17} {both(shown, 'cpu'):>17} {both(shown, 'peak'):>13}"
+        f" {both(shown, 'above'):>13}"
         f"  {both(shown, 'rate')}"
     )
     if row["goal"]:
@@ -148,12 +150,14 @@ def markdown(rows, machine: dict[str, str]) -> str:
         "",
         "Medians, with the fastest and slowest repetition; *speed* is PyTorch's time over"
         " Rushlight's, so above 1 Rushlight is faster. *Above*: memory of a run beyond its inputs"
-        " and results. In brackets: the share of what the machine can do.",
+        " and results. *Processor*: time of all its threads, the median. In brackets: the share of"
+        " what the machine can do.",
         "",
         peaks_line(rows[0]["peaks"] if rows else {}),
         "",
-        "| workload | rushlight | torch | speed | goal | first | peak MiB | above MiB | rate |",
-        "| --- | --: | --: | --: | --- | --: | --: | --: | --: |",
+        "| workload | rushlight | torch | speed | goal | first | processor | peak MiB | above MiB"
+        " | rate |",
+        "| --- | --: | --: | --: | --- | --: | --: | --: | --: | --: |",
     ]
     reasons = []
     for row in rows:
@@ -166,8 +170,8 @@ def markdown(rows, machine: dict[str, str]) -> str:
         ]
         lines.append(
             f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'} | {row['goal']}"
-            f" | {both(shown, 'first')} | {both(shown, 'peak')} | {both(shown, 'above')}"
-            f" | {both(shown, 'rate')} |"
+            f" | {both(shown, 'first')} | {both(shown, 'cpu')} | {both(shown, 'peak')}"
+            f" | {both(shown, 'above')} | {both(shown, 'rate')} |"
         )
         reasons += [
             f"* {shown['name']} on {module} failed: {shown[f'{module} reason']}"

@@ -40,6 +40,9 @@ class Measured:
 
     first_s: float = 0.0
     seconds: list[float] = field(default_factory=list)
+    # The processor's time, of all threads: it says more than `seconds` on a loaded machine.
+    first_cpu_s: float = 0.0
+    cpu_seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
     # Memory of the first run above inputs and results.
     extra_mb: float | None = None
@@ -49,6 +52,10 @@ class Measured:
     @property
     def median_s(self) -> float:
         return statistics.median(self.seconds)
+
+    @property
+    def median_cpu_s(self) -> float:
+        return statistics.median(self.cpu_seconds)
 
 
 class Worker:
@@ -141,10 +148,12 @@ def take_turn(worker: Worker, measured: Measured, repetition: int) -> None:
     reply = worker.ask("run")
     seconds = reply["seconds"]
     if repetition == 0:
-        measured.first_s, measured.extra_mb = seconds, reply["extra_mb"]
+        measured.first_s, measured.first_cpu_s = seconds, reply["cpu"]
+        measured.extra_mb = reply["extra_mb"]
     elif repetition > 1:
         # The second run may still compile, for sizes seen twice; it is not counted.
         measured.seconds.append(seconds)
+        measured.cpu_seconds.append(reply["cpu"])
 
 
 def measure(frameworks: dict[str, str], workload: str, case: str, args) -> dict[str, Measured]:

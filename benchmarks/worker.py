@@ -2,8 +2,8 @@
 
 In: the names of the module, the workload and the case as arguments; then requests, one word a line:
 
-    run           one repetition; answers its seconds, and the most memory that it held in MiB
-                  above what was there before and its results
+    run           one repetition; answers its seconds, those of the processor, and the most memory
+                  that it held in MiB above what was there before and its results
     values PATH   one repetition; writes all its values to PATH (.npz) for comparison
     memory        answers the highest resident memory in MiB so far
     (end of input ends the process)
@@ -51,12 +51,18 @@ def read_all(arrays: list) -> float:
 
 def timed_run(case: workloads.Case, module: str) -> dict:
     before = memory_now(module)
-    began = time.perf_counter()
-    arrays = finish(case.run(), importlib.import_module(module))
-    seconds = time.perf_counter() - began
+    torch = importlib.import_module(module)
+    began, cpu_began = time.perf_counter(), cpu_seconds()
+    arrays = finish(case.run(), torch)
+    seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu_began
     results = sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
     extra = None if before is None else max(0, memory_peak(module) - before - results) / 2**20
-    return {"seconds": seconds, "sum": read_all(arrays), "extra_mb": extra}
+    return {"seconds": seconds, "cpu": cpu, "sum": read_all(arrays), "extra_mb": extra}
+
+
+def cpu_seconds() -> float:
+    """Time of all threads of this process and of children that have ended."""
+    return time.process_time() + sum(os.times()[2:4])
 
 
 def memory_now(module: str) -> int | None:

@@ -84,6 +84,7 @@ ARROWS: dict[str, set[str]] = {
     "_dynamo": {"compiler"} | _PUBLIC,
     "_inductor": set(),
     "version": set(),
+    "__main__": {"cli"},
     "_utils": _PUBLIC,
     "_lowrank": _PUBLIC,
     "_tensor_str": {"tensors"},

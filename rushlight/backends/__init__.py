@@ -34,6 +34,7 @@ _MODULES = {
     "metal": "rushlight.backends.metal",
     "wgsl": "rushlight.backends.wgsl",
     "triton": "rushlight.backends.triton",
+    "cute": "rushlight.backends.cute",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

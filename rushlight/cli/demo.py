@@ -32,9 +32,8 @@ def run(args: argparse.Namespace) -> int:
     before = sys.argv
     sys.argv = ["rushlight demo", *args.rest]
     try:
-        runpy.run_path(str(example), run_name="__main__")
+        return runpy.run_path(str(example), run_name="demo")["main"](args.rest)
     except SystemExit as stop:
         return script.status_of(stop)
     finally:
         sys.argv = before
-    return 0

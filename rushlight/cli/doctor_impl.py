@@ -189,7 +189,7 @@ def _describe(caps: Any) -> str:
     for field, form in (("vector_bytes", "vectors of {} bytes"), ("threads", "{} threads")):
         if hasattr(caps, field):
             parts.append(form.format(getattr(caps, field)))
-    return ", ".join(parts)
+    return ", ".join(parts).replace(", 1 threads", ", 1 thread")
 
 
 def examine_cache() -> list[Line]:

@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     create: Any = importlib.import_module("rushlight.attention.create")
     size = args.block or max(1, args.length // 32)
     mask = create.create_block_mask(mask_mod, None, None, args.length, args.length, BLOCK_SIZE=size)
-    print(mask.to_string(grid_size=(40, 40)), end="")
+    # Without the line that says which batch element and head this is: there is one.
+    print(mask.to_string(grid_size=(40, 40)).partition("\n")[2], end="")
     print(f"{args.length} x {args.length}, {mask.sparsity():.1f} % in absent blocks of {size}")
     if args.png is None:
         return 0

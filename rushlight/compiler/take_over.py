@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rushlight.compiler.step import Step, may_fail
-from rushlight.compiler.tile.inplace import distances_of
 from rushlight.compiler.tile.kernel import Kernel
 from rushlight.ir.node import Node
 
@@ -72,7 +71,7 @@ class TakeOver:
         for result in step.nodes:
             if result is None or self.number[result] not in self.results:
                 continue
-            distances = distances_of(step.program, step.buffer_of(result))
+            distances = step.distances(result)
             for source in step.nodes:
                 if source in self.donated and _fits(step, source, result):
                     distance = distances.get(step.buffer_of(source), FAR)

@@ -22,7 +22,7 @@ from rushlight.ir.arguments import (
     normal_attr,
     unify_leaves,
     value_dtype,
-)  # fmt: skip
+)
 from rushlight.ir.node import Node, const_node, make_node, scalar_node
 
 # What the compiler can lower besides `scalar` (elementwise) records.
@@ -135,9 +135,9 @@ class OpDef:
                 default float), "none"
     torch       public names: "torch.exp", "Tensor.exp", "Tensor.exp_", "nn.functional.softmax"
     cheap       the result costs less to recompute than to keep (saved set, duplication in fusion)
-    reference   numpy meaning: function(*arrays, **attrs) -> array
-    may_refuse  its host function raises for some values (a singular matrix); a call of it by the
-                user is evaluated at once, so that `try` catches the error
+    reference   numpy meaning: function(*arrays, **attrs) -> array; `host`: what plans call instead
+    may_refuse  its host function raises for some values (a singular matrix); the user's call of it
+                is evaluated at once, so that `try` catches the error
     saves       which of the values that `grad` names are really read, by the attributes (a
                 mapping): a function -> names; None: all of them
     unify       number leaves among the operands take the others' dtype (always so for elementwise)
@@ -163,6 +163,7 @@ class OpDef:
     torch: tuple[str, ...] = ()
     promote: str = "same"
     cheap: bool = False
+    host: Callable[..., Any] | None = None
     may_refuse: bool = False
     samples: Callable[..., Any] | None = None
     error_samples: tuple[Any, ...] = ()

@@ -26,6 +26,8 @@ from rushlight.ops.rules import (
     float_dtype,
     inexact_dtype,
     integral_dtype,
+    number_dtype,
+    whole_dtype,
 )
 from rushlight.ops.select import where
 from rushlight.ops.unary import STEP, log, neg, reciprocal, torch_names, trunc
@@ -265,11 +267,12 @@ mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=Tr
 div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=inexact_dtype,
               promote="float", cheap=True, pair=pairs.div)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, STEP, pair='"div_floor_cpu"')
+                       np.floor_divide, STEP, dtype=number_dtype, pair='"div_floor_cpu"')
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
-               lambda g, x, y: (g, -g * trunc(x / y)))
+               lambda g, x, y: (g, -g * trunc(x / y)), dtype=number_dtype)
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
-                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)))
+                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)),
+                    dtype=number_dtype)
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
                samples=samples.binary(0.2, 2, -2, 3), pair=complex_math.power)
 maximum = _binary("maximum", "The larger; NaN if either is.", scalar_maximum, np.maximum,
@@ -315,9 +318,9 @@ bitwise_or = _binary("bitwise_or", "Bits set in either.", s.bit_or, np.bitwise_o
 bitwise_xor = _binary("bitwise_xor", "Bits set in one of both.", s.bit_xor, np.bitwise_xor, BITS,
                       dtype=integral_dtype, samples=whole_pair, cheap=True)
 shift_left = _binary("shift_left", "Bits moved up by y.", _shift(True), _shift_reference(True),
-                     BITS, dtype=integral_dtype, samples=whole_pair, cheap=True,
+                     BITS, dtype=whole_dtype, samples=whole_pair, cheap=True,
                      torch=torch_names("bitwise_left_shift"))
 shift_right = _binary("shift_right", "Bits moved down by y (the sign comes in).", _shift(False),
-                      _shift_reference(False), BITS, dtype=integral_dtype, samples=whole_pair,
+                      _shift_reference(False), BITS, dtype=whole_dtype, samples=whole_pair,
                       cheap=True, torch=torch_names("bitwise_right_shift"))
 # fmt: on

@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.node import const_node
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
+from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
+from rushlight.ops.conv_phases import phases_back, suits_phases
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import flip, pad, permute, reshape, slice_
+from rushlight.ops.movement import flip, permute, reshape, slice_
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
-from rushlight.ops.window import unfold, window_count
+from rushlight.ops.window import pad_space, unfold, window_count
 
 
 def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any:
@@ -31,17 +32,6 @@ def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any
     for i, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
         x = unfold(x, 2 + i, size, step, gap)
     return x
-
-
-def pad_space(
-    x: Any, low: Sequence[Any], high: Sequence[Any], fill: float, between: Any = ()
-) -> Any:
-    between = tuple(between) or (0,) * len(low)
-    if not any((*low, *high, *between)):
-        return x
-    zero = (0, 0)
-    value = const_node(fill, x.dtype)
-    return pad(x, value, (*zero, *low), (*zero, *high), (*zero, *between))
 
 
 def columns_of(windows: Any, spatial: int, groups: int) -> Any:
@@ -56,6 +46,8 @@ def columns_of(windows: Any, spatial: int, groups: int) -> Any:
 
 def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> Any:
     """The products of all windows of x (padded already) with weight[O, C/G, *kernel]."""
+    if is_depthwise(x.shape[1], weight.shape[0], weight.shape[2:], groups):
+        return depthwise(x, weight, stride, dilation)
     spatial = x.ndim - 2
     windows = windows_of(x, weight.shape[2:], stride, dilation)
     positions = windows.shape[2 : 2 + spatial]
@@ -102,12 +94,20 @@ def swapped_weight(weight: Any, groups: int) -> Any:
 def spread_back(
     g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """The gradient of the input of a convolution: a convolution of the spread-out g.
+    """The gradient of the input of a convolution: a convolution of the spread-out g, or several
+    where a stride would spread it out.
 
     With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
     padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
+    if suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
+        one = (1,) * len(kernel)
+        shape = (g.shape[0], weight.shape[1] * groups, *space)
+        return phases_back(
+            g, weight, shape, stride, padding,
+            lambda spread, part: correlate(spread, swapped_weight(part, groups), one, one, groups),
+        )  # fmt: skip
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
     given = (0,) * len(reach) if cuts else padding
@@ -132,6 +132,8 @@ def weight_back(
     """The gradient of the weight: one product over all batches and positions."""
     spatial = x.ndim - 2
     padded = pad_space(x, padding, padding, 0)
+    if is_depthwise(x.shape[1], g.shape[1], kernel, groups):
+        return depthwise_weight_back(g, padded, kernel, stride, dilation)
     used = [
         (n - 1) * s + (k - 1) * d + 1
         for n, s, k, d in zip(g.shape[2:], stride, kernel, dilation, strict=True)
@@ -246,7 +248,10 @@ def conv_samples(spatial: int) -> Any:
             weight = array(rng, 2 * groups, 4 // groups, *kernel)
             bias = None if groups == 2 else array(rng, 2 * groups)
             found.append(Sample((x, weight, bias), attrs))
-        return found
+        depthwise_attrs = {"stride": (2,) * spatial, "padding": (1,) * spatial}
+        depthwise_attrs |= {"dilation": (1,) * spatial, "groups": 4}
+        operands = (array(rng, 2, 4, *space), array(rng, 4, 1, *kernel), array(rng, 4))
+        return [*found, Sample(operands, depthwise_attrs)]
 
     return build
 

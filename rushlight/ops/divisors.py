@@ -10,25 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import DType, find_dtype
+from rushlight.base.dtypes import find_dtype
 from rushlight.ir import scalar as s
-from rushlight.ir.opdef import Arg, Call, NotDifferentiable, op
+from rushlight.ir.opdef import Arg, NotDifferentiable, op
 from rushlight.ops import samples
 from rushlight.ops.binary import eq, floor_divide, mul
 from rushlight.ops.composite import composite
-from rushlight.ops.rules import common_dtype, elementwise_shape
+from rushlight.ops.rules import elementwise_shape, whole_dtype
 from rushlight.ops.select import where
 from rushlight.ops.unary import abs_, torch_names
 
 WHOLE = NotDifferentiable("the operands are whole numbers")
-
-
-def whole_dtype(call: Call) -> DType:
-    """The operands' dtype, an integer one."""
-    dtype = common_dtype(call)
-    if dtype.kind not in ("int", "uint"):
-        raise RuntimeError(f'"{call.op.name}" not implemented for {dtype.name}')
-    return dtype
 
 
 def scalar_gcd(x: s.E, y: s.E) -> s.E:

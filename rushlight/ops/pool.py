@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import int64
-from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, NotDifferentiable, OpDef, Sizes
+from rushlight.ir.opdef import (
+    FROM_DECOMPOSITION,
+    Arg,
+    Attr,
+    Call,
+    NotDifferentiable,
+    OpDef,
+    Sizes,
+    refusal,
+)
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul
 from rushlight.ops.build import full, iota_along, size_value, to_dtype
 from rushlight.ops.composite import composite
@@ -210,7 +219,7 @@ def mean_dtype(call: Call) -> Any:
     """Floats, and the one whole dtype that PyTorch averages."""
     dtype = operand_dtype(call)
     if dtype.kind != "float" and dtype is not int64:
-        raise RuntimeError(f'"{call.op.name}" not implemented for {dtype.name}')
+        raise NotImplementedError(refusal(call.op.name, dtype))
     return dtype
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.node import Node, const_node
-from rushlight.ir.opdef import Call
+from rushlight.ir.opdef import Call, refusal
 from rushlight.ir.symint import Expr
 
 Shape = tuple[Any, ...]
@@ -121,12 +121,30 @@ def size_dtype(call: Call) -> DType:
     return common_dtype(call).to_real()
 
 
+# The kernels' names in PyTorch's errors, where they are not the functions'.
+KERNELS = {"shift_left": "lshift", "shift_right": "rshift", "floor_divide": "div_floor"}
+
+
+def _dtype_of_kind(call: Call, kinds: tuple[str, ...]) -> DType:
+    dtype = common_dtype(call)
+    if dtype.kind not in kinds:
+        raise NotImplementedError(refusal(KERNELS.get(call.op.name, call.op.name), dtype))
+    return dtype
+
+
 def integral_dtype(call: Call) -> DType:
     """The operands' dtype, which must be an integer or bool."""
-    dtype = common_dtype(call)
-    if not dtype.is_integral:
-        raise RuntimeError(f'"{call.op.name}" not implemented for {dtype.name}')
-    return dtype
+    return _dtype_of_kind(call, ("int", "uint", "bool"))
+
+
+def whole_dtype(call: Call) -> DType:
+    """The operands' dtype, an integer one."""
+    return _dtype_of_kind(call, ("int", "uint"))
+
+
+def number_dtype(call: Call) -> DType:
+    """The operands' dtype, which must not be bool."""
+    return _dtype_of_kind(call, ("int", "uint", "float", "complex"))
 
 
 def bool_dtype(call: Call) -> DType:

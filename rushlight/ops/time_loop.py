@@ -61,10 +61,8 @@ def check_loop(call: Call) -> None:
         )
 
 
-def loop_reference(*operands: Any, **attrs: Any) -> np.ndarray:
-    """The meaning, for one list of arrays; for arrays one by one the compiled step."""
-    if isinstance(operands[0], list):
-        return loop_meaning(operands[0], **attrs)
+def run_compiled(operands: Sequence[np.ndarray], **attrs: Any) -> np.ndarray:
+    """What a plan does: the step is compiled, and runs once for every time."""
     assert Runner.run is not None
     return Runner.run(operands, **attrs)
 
@@ -133,7 +131,8 @@ time_loop = op(
     shape=loop_shape,
     dtype=lambda call: call["operands"][0].dtype,
     kind="host",
-    reference=loop_reference,
+    reference=loop_meaning,
+    host=run_compiled,
     grad=NotDifferentiable("who records a loop writes another loop for its gradient"),
     check=check_loop,
     samples=lambda rng: [

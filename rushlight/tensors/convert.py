@@ -38,7 +38,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
-from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.inplace import assign, check_inplace, overwrite
 from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
@@ -161,7 +161,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         value = expand(value, self._shape)
     if value is src and value.requires_grad:  # the history of the copy is not that of src
         value = apply(ops.reshape, (value, value._shape), label="CopyBackwards")
-    return assign(self, value)
+    return overwrite(self, value)
 
 
 def fill_(self: Tensor, value: Any) -> Tensor:

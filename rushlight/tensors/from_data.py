@@ -192,6 +192,8 @@ def asarray(
 ) -> Tensor:  # fmt: skip
     if copy:
         found = tensor_of(obj, dtype)
+    elif hasattr(obj, "_as_tensor"):  # a storage
+        found = as_tensor(obj._as_tensor(), dtype)
     elif hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor | np.ndarray):
         found = as_tensor(from_dlpack(obj), dtype)
     else:

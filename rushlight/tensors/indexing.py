@@ -29,7 +29,7 @@ from rushlight.tensors.functions_slices import select_at
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
 from rushlight.tensors.index_checks import CHECK_LIMIT
 from rushlight.tensors.index_items import item_of, items_of
-from rushlight.tensors.inplace import assign, check_inplace
+from rushlight.tensors.inplace import assign, check_inplace, overwrite
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
 
@@ -156,7 +156,7 @@ def fill(target: Tensor, value: Tensor) -> None:
     value = _as(reshape(value, shape), target)
     if value._shape != target._shape:
         value = expand(value, target._shape)
-    assign(target, apply(ops.cast, (value, target._dtype)) if value is target else value)
+    overwrite(target, apply(ops.cast, (value, target._dtype)) if value is target else value)
 
 
 def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:

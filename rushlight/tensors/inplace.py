@@ -46,6 +46,15 @@ class ZeroFn(GradFn):
         return [None if e is None else TENSORS.make(zeros(*self.likes[0])) for e in self.edges]
 
 
+class CopyFn(GradFn):
+    """A value copied over another: the gradient flows to it, zeros to what was there before."""
+
+    __slots__ = ()
+
+    def apply(self, grads: list[Any], create_graph: bool) -> Any:
+        return [grads[0], TENSORS.make(zeros(*self.likes[0]))]
+
+
 def check_inplace(tensor: Tensor) -> None:
     """May this tensor be changed now? The errors are PyTorch's."""
     storage = tensor._storage
@@ -97,6 +106,22 @@ def store(tensor: Tensor, result: Tensor) -> Tensor:
         check_can_cast(result._dtype, tensor._dtype)
         result = apply(ops.cast, (result, tensor._dtype))
     return assign(tensor, result)
+
+
+def overwrite(tensor: Tensor, result: Tensor) -> Tensor:
+    """As `assign`, of a value that was not made from the tensor's."""
+    view = tensor._view
+    if view is not None and view.base is not None and not view.own:
+        overwrite(view.base, result)  # `x[...]` is all of x
+        return tensor
+    history = tensor._grad
+    before = edge_of(tensor) if view is None and history and history.fn else None
+    assign(tensor, result)
+    if before is not None and STATE.grad and result.requires_grad:
+        like = (tensor._shape, tensor._dtype)
+        edges = ((history.fn, history.number), before)  # type: ignore[union-attr]
+        history.fn, history.number = CopyFn(edges, (like,), "CopyBackwards"), 0  # type: ignore
+    return tensor
 
 
 def check_can_cast(have: Any, want: Any) -> None:

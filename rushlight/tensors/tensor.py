@@ -1,7 +1,6 @@
 """The Tensor: a storage, a view onto it, and its place in autograd.
 
-Methods that follow from op records are put on the class by `bind`; irregular ones by the
-`functions_*` modules. Here is only what makes a tensor a tensor.
+Methods that follow from op records are put on the class by `bind`, irregular ones by `functions_*`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.grad_side import Grad, GradSide, follow_base, is_leaf_with_grad, view_history
+from rushlight.tensors.settle import settled_value
 from rushlight.tensors.size import Size, is_row_major, row_major
 from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
@@ -105,6 +105,8 @@ class Tensor(GradSide):
         if self._view is None:
             return storage.node
         if self._seen is not storage.node:
+            if self._view.widens:
+                return settled_value(self)
             self._seen = storage.node
             self._node = read_through(storage.node, self._view.steps)
         return self._node  # type: ignore[return-value]
@@ -280,8 +282,7 @@ WATCH = _Watch()
 def _share(made: Tensor, data: Tensor) -> None:
     made._storage, made._shape, made._dtype = data._storage, data._shape, data._dtype
     made._view, made._node, made._seen = data._view, data._node, data._seen
-    made._counter = data._counter
-    made._grad = None
+    made._counter, made._grad = data._counter, None
 
 
 def new_tensor(node: Node) -> Tensor:
@@ -315,6 +316,8 @@ def make_view(
     tensor: Tensor, steps: tuple, shape: tuple, strides: tuple, offset: int, label: str
 ) -> Tensor:
     """A tensor that sees the same memory through more steps."""
+    if tensor._view is not None and tensor._view.widens:
+        tensor._value()  # while it may still have the memory for itself: see settle.py
     parent = tensor._view
     if parent is None or parent.base is None or is_leaf_with_grad(tensor):
         base, own = tensor, steps
@@ -327,7 +330,9 @@ def make_view(
     made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
-    if tensor._storage.foreign is None:
+    if made._view.widens:
+        made._node = made._seen = None
+    elif tensor._storage.foreign is None:
         made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None

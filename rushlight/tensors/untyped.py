@@ -18,6 +18,7 @@ from rushlight.base.devices import CPU, device
 from rushlight.base.dtypes import DType, uint8
 from rushlight.base.errors import NotSupportedError
 from rushlight.engine.live import live_refs
+from rushlight.tensors.cells import own_array
 from rushlight.tensors.convert import set_ as set_from_tensor
 from rushlight.tensors.from_data import over_array
 from rushlight.tensors.size import row_major
@@ -46,6 +47,8 @@ class UntypedStorage:
     (12, 12)
     """
 
+    _slices_are_apart = False
+
     def __init__(self, size: Any = 0, *, device: Any = None, dtype: Any = None) -> None:
         if isinstance(size, int):
             array = np.zeros(size, np.uint8)
@@ -72,9 +75,19 @@ class UntypedStorage:
     @classmethod
     def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """The first bytes of a file, mapped into memory. `shared`: what is written there reaches
-        the file; else it stays in this process."""
+        the file; else it stays in this process, and each slice of the storage is a storage of its
+        own: what is written into one is not seen in others, where PyTorch's slices overlap."""
         mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(nbytes,))
-        return cls._over(mapped)
+        return cls._over(mapped) if shared else cls._apart(np.asarray(mapped))
+
+    @classmethod
+    def _apart(cls, array: np.ndarray) -> UntypedStorage:
+        """A storage of memory that nobody else writes to."""
+        made = object.__new__(cls)
+        made._tensor = own_array(array, uint8, array.shape)
+        made._tensor._storage.tag = weakref.ref(made)
+        made._slices_are_apart = True
+        return made
 
     @classmethod
     def _over(cls, array: np.ndarray) -> UntypedStorage:
@@ -97,6 +110,11 @@ class UntypedStorage:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+    def _as_tensor(self) -> Tensor:
+        """The same memory as a tensor of bytes."""
+        flat = self._tensor.detach().reshape(-1)
+        return flat if flat._dtype is uint8 else flat.view(uint8)
 
     def _memory(self) -> np.ndarray:
         """The bytes themselves, from now on seen outside."""
@@ -126,6 +144,8 @@ class UntypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
+            if self._slices_are_apart:
+                return UntypedStorage._apart(self._bytes()[index])
             return UntypedStorage._over(self._memory()[index])
         return int(self._bytes()[index])
 

@@ -29,7 +29,7 @@ class View:
     storage (a leaf over a detached view). None: memory is shared, history is not (detach).
     """
 
-    __slots__ = ("steps", "strides", "offset", "base", "own", "tracked", "label")
+    __slots__ = ("steps", "strides", "offset", "base", "own", "tracked", "label", "widens")
 
     def __init__(
         self, steps: tuple[Step, ...], strides: tuple, offset: int, base: Any = None,
@@ -39,6 +39,8 @@ class View:
         self.base, self.own = base, own
         self.tracked = tracked  # made while autograd recorded
         self.label = label  # the name of its gradient function
+        # Wider numbers than those in memory are seen: see settle.py.
+        self.widens = bool(steps) and steps[0][0].name == "read_wider"
 
     @property
     def changes_elements(self) -> bool:

@@ -59,6 +59,15 @@ def fill(model: Any, scale: float = 0.2) -> Any:
     return model
 
 
+def declare_torchvision() -> None:
+    """Let torchvision's Python part import on a PyTorch that cannot load its compiled operators."""
+    import torch
+
+    signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+    for name in ("nms", "qnms"):
+        torch.library.define(f"torchvision::{name}", signature)
+
+
 class Record:
     """What a case computed: name -> {"shape", "values", "norm"}."""
 

@@ -94,14 +94,6 @@ def run_program(name: str, only: str, make: bool) -> Outcome:
     return Outcome(name, passed, failed, time.process_time() - start)
 
 
-def declare_torchvision() -> None:
-    """Let torchvision's Python part import on a PyTorch that cannot load its compiled operators."""
-    torch = importlib.import_module("torch")
-    signature = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", signature)
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Run other people's programs.")
     parser.add_argument("names", nargs="*", help=f"of {', '.join(programs())}; default: all")
@@ -111,7 +103,7 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     sys.path.insert(0, str(HERE))
     if args.make:
-        declare_torchvision()
+        importlib.import_module("harness").declare_torchvision()
     else:
         importlib.import_module("rushlight.as_torch")
     names = args.names or (QUICK if args.quick else programs())

@@ -139,7 +139,8 @@ def get_pool() -> Pool:
 
 def describe_pool() -> str:
     """The state of the pool, for people."""
-    threads = f"{_threads()} threads, spinning {config.spin_us} us before they sleep"
+    count = _threads()
+    threads = f"{count} thread{'s' * (count > 1)}, spinning {config.spin_us} us before they sleep"
     pool = _STATE.pool
     if pool is None:
         return f"{threads}; not started (the first large program does it)"

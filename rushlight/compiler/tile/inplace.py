@@ -36,56 +36,57 @@ _Put = tuple[Buffer | Local, "int | Expr | None", list[E]]
 _Part = tuple[list[_Put], list[E]]
 
 
-def reads_own_element(program: Program, source: Buffer, result: Buffer) -> bool:
-    """See above. Earlier grids may read the source anywhere: they are done before the last one."""
-    *earlier, last = [list(_parts(grid)) for grid in program.grids]
-    if any(put[0] is result for parts in earlier for puts, _ in parts for put in puts):
-        return False
-    found = [part for part in last if any(put[0] is result for put in part[0])]
-    if len(found) != 1:
-        return False
-    storing = found[0]
-    places = [put[1] for put in storing[0] if put[0] is result]
-    if None in places or len(set(places)) < len(places):
-        return False
-    elsewhere = [root for part in last if part is not storing for root in _roots(part)]
-    inside = _roots(storing)
-    return not _loads(elsewhere, source) and all(at in places for at in _loads(inside, source))
+class Places:
+    """Where a program reads and writes, found once: a fused update asks for hundreds of pairs."""
 
-
-def distances_of(program: Program, result: Buffer) -> dict[Buffer, int]:
-    """The buffers from which the elements of a result are made, as they are stored, and by how many
-    operations one after the other (the shortest way)."""
-    here = [
-        root
-        for grid in program.grids
-        for puts, _ in _parts(grid)
-        for dest, _, exprs in puts
-        if dest is result
-        for root in exprs
-    ]
-    found: dict[Buffer, int] = {}
-    seen: set[E] = set()
-    distance = 0
-    while here:
-        below: list[E] = []
-        for e in here:
-            if e not in seen:
-                seen.add(e)
-                below += s.children(e)
+    def __init__(self, program: Program) -> None:
+        *earlier, last = [list(_parts(grid)) for grid in program.grids]
+        self._earlier = {put[0] for parts in earlier for puts, _ in parts for put in puts}
+        # What the stores to a buffer evaluate, in all grids.
+        self._made: dict[Buffer | Local, list[E]] = {}
+        for puts, _ in (part for parts in (*earlier, last) for part in parts):
+            for dest, _, exprs in puts:
+                self._made.setdefault(dest, []).extend(exprs)
+        # Of the last grid, by buffer: (number of the part, offset) of each store and each load.
+        self._stores: dict[Buffer | Local, list[tuple[int, int | Expr | None]]] = {}
+        self._loads: dict[Buffer, set[tuple[int, int | Expr]]] = {}
+        for number, part in enumerate(last):
+            for dest, at, _ in part[0]:
+                self._stores.setdefault(dest, []).append((number, at))
+            for e in s.topological(_roots(part)):
                 if e.op == "load":
-                    found.setdefault(e.meta[0], distance)
-        here, distance = below, distance + 1
-    return found
+                    self._loads.setdefault(e.meta[0], set()).add((number, e.meta[1]))
+
+    def reads_own_element(self, source: Buffer, result: Buffer) -> bool:
+        """See above. Earlier grids may read the source anywhere: they are done before the last."""
+        stores = self._stores.get(result, [])
+        if result in self._earlier or len({number for number, _ in stores}) != 1:
+            return False
+        places = {place for place in stores if place[1] is not None}
+        # A store at an unknown place, or two at one place, say nothing about elements.
+        return len(places) == len(stores) and self._loads.get(source, set()) <= places
+
+    def distances(self, result: Buffer) -> dict[Buffer, int]:
+        """The buffers from which the elements of a result are made, as they are stored, and by how
+        many operations one after the other (the shortest way)."""
+        here = self._made.get(result, [])
+        found: dict[Buffer, int] = {}
+        seen: set[E] = set()
+        distance = 0
+        while here:
+            below: list[E] = []
+            for e in here:
+                if e not in seen:
+                    seen.add(e)
+                    below += s.children(e)
+                    if e.op == "load":
+                        found.setdefault(e.meta[0], distance)
+            here, distance = below, distance + 1
+        return found
 
 
 def _roots(part: _Part) -> list[E]:
     return [*part[1], *(root for _, _, exprs in part[0] for root in exprs)]
-
-
-def _loads(roots: Sequence[E], buffer: Buffer) -> list[int | Expr]:
-    """The offsets at which a buffer is read."""
-    return [e.meta[1] for e in s.topological(list(roots)) if e.op == "load" and e.meta[0] is buffer]
 
 
 def _parts(grid: AnyGrid) -> Iterable[_Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from rushlight.base.dtypes import DType
@@ -13,7 +14,7 @@ from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.access import Access, load_of
 from rushlight.compiler.tile.coords import broadcast_coords, linear, strides_of
-from rushlight.compiler.tile.inplace import reads_own_element
+from rushlight.compiler.tile.inplace import Places
 from rushlight.compiler.tile.ir import AnyGrid, Axis, Buffer, Grid, Map, Param, Program, Store
 from rushlight.compiler.tile.merge_axes import merge_axes
 from rushlight.compiler.tile.split import split_axes
@@ -57,12 +58,24 @@ class Kernel:
     inplace: tuple[tuple[Node, Node], ...] = ()
 
     def reads_own_element(self, source: Node, result: Node) -> bool:
-        """See `inplace.reads_own_element`, for the buffers that hold these nodes."""
-        return reads_own_element(self.program, self.buffer_of(source), self.buffer_of(result))
+        """See `Places.reads_own_element`, for the buffers that hold these nodes."""
+        return self._places.reads_own_element(self.buffer_of(source), self.buffer_of(result))
+
+    def distances(self, result: Node) -> dict[Buffer, int]:
+        """See `Places.distances`."""
+        return self._places.distances(self.buffer_of(result))
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self.program)
 
     def buffer_of(self, node: Node) -> Buffer:
         """The buffer that holds a node."""
-        return self.program.buffers[self.nodes.index(node)]
+        return self._buffers[node]
+
+    @cached_property
+    def _buffers(self) -> dict[Node | None, Buffer]:
+        return dict(zip(self.nodes, self.program.buffers, strict=True))
 
 
 @dataclass(eq=False)

@@ -99,7 +99,8 @@ def test_turns_alternate_and_the_first_two_are_not_counted(run, monkeypatch):
         def ask(self, request):
             if request == "run":
                 order.append(self.module)
-            return {"seconds": float(len(order)), "peak_mb": 1.0, "extra_mb": None}
+            seconds = float(len(order))
+            return {"seconds": seconds, "cpu": seconds / 2, "peak_mb": 1.0, "extra_mb": None}
 
         def close(self):
             order.append(f"close {self.module}")
@@ -109,6 +110,7 @@ def test_turns_alternate_and_the_first_two_are_not_counted(run, monkeypatch):
     assert order == ["rushlight", "torch"] * 5 + ["close rushlight", "close torch"]
     assert results["rushlight"].first_s == 1.0
     assert results["rushlight"].seconds == [5.0, 7.0, 9.0]
+    assert (results["rushlight"].first_cpu_s, results["rushlight"].median_cpu_s) == (0.5, 3.5)
     assert run.report.ratio(results) == pytest.approx(8 / 7)
 
 

@@ -1,5 +1,7 @@
 """The command line: subcommands, exit statuses, and a doctor that survives what is broken."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
@@ -25,10 +27,18 @@ def test_unknown_option_of_doctor_is_refused(capsys):
 
 def test_demo_hands_its_options_to_the_example(monkeypatch, tmp_path, capsys):
     example = tmp_path / "gpt.py"
-    example.write_text("import sys\nprint(sys.argv[1:])\nraise SystemExit(5)\n")
+    body = "    print(argv, argparse.ArgumentParser().prog)\n    return 5\n"
+    example.write_text(f"import argparse\ndef main(argv):\n{body}")
     monkeypatch.setattr(demo, "find_example", lambda: example)
     assert cli.main(["demo", "--steps", "3", "--help"]) == 5
-    assert "['--steps', '3', '--help']" in capsys.readouterr().out
+    assert "['--steps', '3', '--help'] rushlight demo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["rushlight", "rushlight.cli"])
+def test_the_module_is_the_command(module):
+    command = [sys.executable, "-m", module, "mask", "causal", "--length", "2", "--block", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].startswith("██")
 
 
 def test_demo_finds_the_example_of_the_checkout(root):

@@ -6,6 +6,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.base.config import config
+from rushlight.ir import scalar
 
 
 def test_scatter_into_a_value_that_is_only_passed_on():
@@ -124,3 +125,30 @@ def test_a_kept_old_value_stays_as_it_was():
     compiled(x)
     assert [t.tolist() for t in kept] == before
     assert [t.tolist() for t in held()] != before
+
+
+def expressions_walked(parameters: int, monkeypatch) -> int:
+    """How many expressions the compiler looks at for a clipped step over so many parameters."""
+    weights = [torch.nn.Parameter(computed(3, 2 + i % 3)) for i in range(parameters)]
+    optimizer = torch.optim.SGD(weights, lr=0.1, momentum=0.9)
+    walked, original = [], scalar.topological
+
+    def counted(roots):
+        found = original(roots)
+        walked.append(len(found))
+        return found
+
+    for weight in weights:
+        weight.grad = computed(*weight.shape)
+    with monkeypatch.context() as patch:
+        patch.setattr(scalar, "topological", counted)
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        weights[0].tolist()
+    return sum(walked)
+
+
+def test_the_work_of_the_compiler_grows_with_the_parameters_not_their_square(monkeypatch):
+    with config.override(cache=False):
+        few, many = (expressions_walked(count, monkeypatch) for count in (30, 90))
+    assert 2 * few < many < 5 * few

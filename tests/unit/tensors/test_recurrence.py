@@ -2,6 +2,7 @@
 second gradients."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -134,3 +135,15 @@ def test_cells_are_one_step_of_the_layers():
     cell_h, cell_c = cell(x[0], (h, c))
     torch.testing.assert_close(cell_h, layer_h[0])
     torch.testing.assert_close(cell_c, layer_c[0])
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_a_loop_runs_compiled_steps_and_is_never_interpreted(kind, monkeypatch):
+    def interpret(*_):
+        raise AssertionError("a step was interpreted")
+
+    # Not by its dotted name: `rushlight.ops.time_loop` is also the record.
+    monkeypatch.setattr(sys.modules["rushlight.ops.time_loop"], "interpret", interpret)
+    layer = getattr(torch.nn, kind)(3, H, 2, bidirectional=True)
+    layer(values(T, B, 3))[0].sum().backward()
+    assert np.isfinite(layer.weight_hh_l0.grad.numpy()).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rushlight.base.dtypes import float32
-from rushlight.compiler.tile.inplace import distances_of, reads_own_element
+from rushlight.compiler.tile.inplace import Places
 from rushlight.compiler.tile.ir import (
     Axis,
     Buffer,
@@ -106,13 +106,14 @@ CASES = {
 @pytest.mark.parametrize(("grids", "expected"), CASES.values(), ids=CASES)
 def test_a_result_over_what_is_read_only_there(grids, expected) -> None:
     grids = grids if isinstance(grids, tuple) else (grids,)
-    assert reads_own_element(program(*grids), OLD, NEW) is expected
+    assert Places(program(*grids)).reads_own_element(OLD, NEW) is expected
 
 
 def test_what_a_result_is_made_from() -> None:
     both = program(dot(step(), step(old=OTHER, dest=MORE)))
-    assert distances_of(both, NEW) == {OLD: 1}
-    assert distances_of(both, MORE) == {OTHER: 1}
-    assert distances_of(program(row_update(True)), NEW) == {OLD: 1}
+    assert Places(both).distances(NEW) == {OLD: 1}
+    assert Places(both).distances(MORE) == {OTHER: 1}
+    assert Places(program(row_update(True))).distances(NEW) == {OLD: 1}
     value = s.mul(s.load(OLD, HERE), s.add(s.load(OTHER, HERE), s.load(OLD, HERE)))
-    assert distances_of(program(dot(Store(NEW, HERE, value))), NEW) == {OLD: 1, OTHER: 2}
+    made = program(dot(Store(NEW, HERE, value)))
+    assert Places(made).distances(NEW) == {OLD: 1, OTHER: 2}
