@@ -240,8 +240,8 @@ def conv_samples(spatial: int) -> Any:
 
     def build(rng: Rng) -> list[Sample]:
         found = []
+        kernel, space = (2, 3, 2)[:spatial], (5, 7, 4)[:spatial]
         for stride, padding, dilation, groups in settings[: 5 - spatial]:
-            kernel, space = (2, 3, 2)[:spatial], (5, 7, 4)[:spatial]
             attrs = {"stride": (stride,) * spatial, "padding": (padding,) * spatial}
             attrs |= {"dilation": (dilation,) * spatial, "groups": groups}
             x = array(rng, 2, 4, *space)

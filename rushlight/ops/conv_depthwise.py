@@ -26,8 +26,10 @@ MOST_TAPS = 25
 
 def is_depthwise(channels: Any, out: Any, kernel: Sequence[Any], groups: int) -> bool:
     """One channel in and one out per group, and few taps."""
-    known = all(map(is_static, (channels, out, *kernel)))
-    return known and groups > 1 and channels == out == groups and product(kernel) <= MOST_TAPS
+    taps = product(kernel)
+    if not isinstance(taps, int) or not all(map(is_static, (channels, out))):
+        return False
+    return groups > 1 and channels == out == groups and taps <= MOST_TAPS
 
 
 def depthwise(x: Any, weight: Any, stride: Sequence[Any], dilation: Sequence[Any]) -> Any:

@@ -271,9 +271,7 @@ LEGACY = _Late()
 
 
 class _Watch:
-    """seen: the tensors whose history is used are put there, while somebody asks (func/)."""
-
-    seen: list[Any] | None = None
+    seen: list[Any] | None = None  # tensors whose history is used, while somebody asks (func/)
 
 
 WATCH = _Watch()
