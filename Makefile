@@ -44,17 +44,20 @@ test-backends: $(VENV)/.with-test  ## conformance and models on every backend (B
 	@$(call try_extras,opencl wgpu triton)
 	$(call conformance,$(BACKENDS),static or sampled)
 	$(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=c -m "not slow" -k symbolic -q
-	$(python) -m pytest -n 2 $(CHECKED_MODELS) $(backend_tests) -q $(ARGS)
+	$(call models,$(BACKENDS),$(CHECKED_MODELS),)
+	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
 
 # What of it fits beside the other stages of .ci/run.
 test-backends-quick: $(VENV)/.with-test  ## the part of it that .ci/run does
 	@$(call try_extras,opencl triton)
 	$(call conformance,c opencl metal triton,static or sampled)
-	$(python) -m pytest -n 2 tests/models/test_articles_on_backends.py $(backend_tests) -q \
-	    -k "not resnet and not wgsl" $(ARGS)
+	$(call models,opencl metal triton,tests/models/test_articles_on_backends.py,not resnet and)
+	$(python) -m pytest -n 2 $(backend_tests) -q -k "not wgsl" $(ARGS)
 
 try_extras = for extra in $(1); do $(MAKE) --no-print-directory $(VENV)/.with-$$extra || \
     echo "extra $$extra cannot be installed here: its tests are skipped"; done
+# A process for each: lavapipe and Triton bring an LLVM of their own, which may not meet.
+models = for name in $(1); do $(python) -m pytest -n 2 $(2) -q -k "$(3) $$name]" $(ARGS) || exit 1; done
 conformance = for name in $(1); do \
     $(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=$$name -m "not slow" \
         -k "$(2)" -q $(ARGS) || exit 1; done

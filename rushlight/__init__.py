@@ -24,7 +24,7 @@ _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
-    "distributions sparse profiler export".split()
+    "distributions sparse profiler return_types export".split()
 )
 _INNER = frozenset(
     {
@@ -46,6 +46,10 @@ _DEFERRED = {
     "save": "rushlight.serialization",
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",
+    **dict.fromkeys(("svd_lowrank", "pca_lowrank"), "rushlight._lowrank"),
+    "while_loop": "rushlight._higher_order_ops",
+    "Future": "rushlight.futures",
+    "ScriptModule": "rushlight.jit",
     "typename": "rushlight.utils",
     "vmap": "rushlight.func",
     "explain": "rushlight.engine.explain",

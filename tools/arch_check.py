@@ -84,6 +84,13 @@ ARROWS: dict[str, set[str]] = {
     "_dynamo": {"compiler"} | _PUBLIC,
     "_inductor": set(),
     "version": set(),
+    "__main__": {"cli"},
+    "_utils": _PUBLIC,
+    "_lowrank": _PUBLIC,
+    "_tensor_str": {"tensors"},
+    "_higher_order_ops": {"utils"} | _PUBLIC,
+    "return_types": {"tensors"},
+    "__config__": _PUBLIC,
     # Which names there are, and `import torch`. It knows nothing but errors and its own list.
     "names": {"base"},
     "as_torch": set(),
@@ -94,7 +101,7 @@ ARROWS: dict[str, set[str]] = {
     "losses": _PUBLIC | {"ops", "tensors"},
     # Loaded bytes become tensors without a copy; what is shared is written once (tensors.cells).
     "serialization": _PUBLIC | {"tensors"},
-    "utils": {"base", "hub"} | _PUBLIC,
+    "utils": {"base", "hub", "overrides"} | _PUBLIC,
     "export": _ENGINE | _FRONT | {"base", "fx", "overrides"} | _PUBLIC,
     "testing": _ENGINE | _FRONT | _PUBLIC,
     "cli": _ENGINE | _FRONT | {"export", "profiler", "testing"} | _PUBLIC,

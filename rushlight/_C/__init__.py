@@ -14,20 +14,22 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey",
-    "DispatchKeySet", "Generator", "ScriptModule", "Size", "TensorBase",
-    "_AutoDispatchBelowAutograd", "_disabled_torch_function_impl",
-    "_DisableFuncTorch", "_DisableTorchDispatch",
-    "_ExcludeDispatchKeyGuard", "_get_cudnn_enabled", "_get_privateuse1_backend_name",
-    "_get_tracing_state", "_is_tracing", "_jit_can_fuse_on_cpu", "_jit_can_fuse_on_gpu",
-    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_nvfuser_enabled",
-    "_jit_set_nvfuser_guard_mode", "_jit_set_profiling_executor", "_jit_set_profiling_mode",
-    "_jit_set_texpr_fuser_enabled", "_log_api_usage_once", "_set_print_stack_traces",
-    "device", "dtype", "has_cuda", "has_lapack", "has_mkl", "has_mkldnn", "has_mps", "has_openmp",
-    "has_spectral", "has_xpu", "layout", "memory_format",
+    "_are_functorch_transforms_active", "_AutoDispatchBelowAutograd", "device",
+    "_disabled_torch_function_impl", "_DisableFuncTorch", "_DisableTorchDispatch",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "DispatchKey", "DispatchKeySet",
+    "dtype", "_ExcludeDispatchKeyGuard", "Generator", "_get_accelerator", "_get_cudnn_enabled",
+    "_get_default_device", "_get_privateuse1_backend_name", "_get_tracing_state", "has_cuda",
+    "has_lapack", "has_mkl", "has_mkldnn", "has_mps", "has_openmp", "has_spectral", "has_xpu",
+    "_is_alias_of", "_is_torch_function_mode_enabled", "_is_tracing", "_jit_can_fuse_on_cpu",
+    "_jit_can_fuse_on_gpu", "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu",
+    "_jit_set_nvfuser_enabled", "_jit_set_nvfuser_guard_mode", "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode", "_jit_set_texpr_fuser_enabled", "layout", "_log_api_usage_once",
+    "memory_format", "ScriptModule", "_set_print_stack_traces", "Size", "StorageBase",
+    "TensorBase", "_TensorMeta",
 ]  # fmt: skip
 
 TensorBase = torch.Tensor
+_TensorMeta: type = type(torch.Tensor)
 _disabled_torch_function_impl = torch.Tensor._disabled_torch_function
 DisableTorchFunction = torch.overrides.DisableTorchFunction
 DisableTorchFunctionSubclass = torch.overrides.DisableTorchFunctionSubclass
@@ -131,6 +133,37 @@ def _no(*_: Any, **__: Any) -> bool:
 
 _jit_set_profiling_executor = _jit_set_profiling_mode = _no
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _is_tracing = _get_cudnn_enabled = _no
+_are_functorch_transforms_active = _is_torch_function_mode_enabled = _no
+
+
+def _is_alias_of(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Do two tensors share memory?"""
+    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
+def _get_accelerator(check: Any = None) -> torch.device:
+    """The CPU: there is no other device."""
+    return torch.device("cpu")
+
+
+def _get_default_device() -> str:
+    return str(torch.get_default_device())
+
+
+class Graph:
+    """The class of TorchScript's graphs; there are none."""
+
+
+class Node:
+    """The class of their nodes."""
+
+
+class Value:
+    """The class of their values."""
+
+
+class StorageBase:
+    """The class below PyTorch's storages; those here are of another one."""
 
 
 def _get_tracing_state() -> None:

@@ -7,12 +7,23 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from rushlight.backends.flags import cuda, cudnn, mkl, mkldnn, mps, openmp, opt_einsum
+from rushlight.backends.flags import (
+    cpu,
+    cuda,
+    cudnn,
+    mkl,
+    mkldnn,
+    mps,
+    nnpack,
+    openmp,
+    opt_einsum,
+    quantized,
+)
 from rushlight.compiler.target import Backend, Missing
 
 __all__ = [
-    "DEVICE_BACKENDS", "backend_names", "cuda", "cudnn", "find_backend", "mkl", "mkldnn", "mps",
-    "openmp", "opt_einsum",
+    "DEVICE_BACKENDS", "backend_names", "cpu", "cuda", "cudnn", "find_backend", "mkl", "mkldnn",
+    "mps", "nnpack", "openmp", "opt_einsum", "quantized",
 ]  # fmt: skip
 
 # Name -> module that holds BACKEND. In the order they are preferred.
@@ -23,6 +34,7 @@ _MODULES = {
     "metal": "rushlight.backends.metal",
     "wgsl": "rushlight.backends.wgsl",
     "triton": "rushlight.backends.triton",
+    "cute": "rushlight.backends.cute",
     "interp": "rushlight.backends.interp",
     "null": "rushlight.backends.null",
 }

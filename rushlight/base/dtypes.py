@@ -10,6 +10,7 @@ which composites compute. Objects are singletons; compare them with `is`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -81,6 +82,10 @@ class DType:
         return (find_dtype, (self.name,))
 
 
+# A dtype is one value, not a container of fields: programs take dataclasses apart.
+del DType.__dataclass_fields__
+
+
 _BY_NAME: dict[str, DType] = {}
 _PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 _COMPLEX = {"bfloat16": "complex64"} | {part: name for name, part in _PARTS.items()}
@@ -131,6 +136,12 @@ float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4
 BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in (*ALL_DTYPES, *COMPLEX))
 
 _BY_NP = {d.np: d for d in _BY_NAME.values()}
+
+
+# Python's types as dtypes: torch.zeros(2, dtype=float).
+PYTHON_TYPES: dict[Any, DType] = {
+    float: float64, int: int64, bool: bool_, complex: complex128,
+}  # fmt: skip
 
 
 def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:

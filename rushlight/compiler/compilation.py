@@ -47,6 +47,7 @@ class Graph:
     lines_of   user lines that recorded a node, as "file:line"
     numbers    typical values of the scalar inputs, by slot, for people and checks
     place      node -> its position in every recording of this program
+    most_buffers  of one kernel of the target; 0: any number
     """
 
     inputs: tuple[Node, ...]
@@ -58,6 +59,7 @@ class Graph:
     lines_of: Callable[[Node], tuple[str, ...]] = no_lines
     numbers: tuple[Any, ...] | None = None
     place: Mapping[Node, int] = field(default_factory=dict)
+    most_buffers: int = 0
 
 
 class Sites:

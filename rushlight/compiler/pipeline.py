@@ -112,7 +112,8 @@ def _why_kept(node: Node, state: Compilation) -> Decision:
 
 
 def _group_points(state: Compilation) -> Compilation:
-    groups = group_points(state.require_points(), state.graph.hints, state.trace)
+    graph = state.graph
+    groups = group_points(state.require_points(), graph.hints, state.trace, graph.most_buffers)
     return replace(state, groups=groups)
 
 

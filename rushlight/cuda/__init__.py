@@ -30,12 +30,18 @@ _ABSENT = Absent(
     set_sync_debug_mode get_per_process_memory_fraction set_per_process_memory_fraction
     graph_pool_handle caching_allocator_alloc caching_allocator_delete get_stream_from_external
     list_gpu_processes""",
-    classes="Stream ExternalStream Event CUDAGraph graph StreamContext MemPool",
+    classes="""Stream ExternalStream Event CUDAGraph graph StreamContext MemPool FloatTensor
+    DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor LongTensor
+    BoolTensor""",
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
 
+__all__ = [
+    "_initialized",
+]  # fmt: skip
+
 default_generators: tuple[Any, ...] = ()
-has_half, has_magma = True, False
+has_half, has_magma, _initialized = True, False, False
 
 
 class device:  # noqa: N801

@@ -4,6 +4,7 @@ from rushlight import names as _names
 from rushlight.distributions.transforms_base import (
     ComposeTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
 )
 from rushlight.distributions.transforms_combine import (
@@ -36,5 +37,6 @@ __all__ = [
     "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform",
     "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
     "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
-    "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform",
+    "StickBreakingTransform", "TanhTransform", "Transform", "_InverseTransform",
+    "identity_transform",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -238,6 +238,7 @@ def compile_recording(
 ) -> Program:
     """The program of a recording, compiled now. `build`: the backend's own, if None."""
     graph = symbolic_graph(recording, template, donated, site_text)
+    graph = replace(graph, most_buffers=caps.max_buffers)
     if build is None:
         build = partial(_build_unkept, backend, caps)
     plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=first)

@@ -10,11 +10,12 @@ from rushlight.func.gradients import (
     jacfwd,
     jacrev,
     jvp,
+    linearize,
     vjp,
 )
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "stack_module_state", "vjp", "vmap",
+    "linearize", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

@@ -148,6 +148,18 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool 
     return (value, tangent, aux) if has_aux else (value, tangent)
 
 
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`func(*primals)`, and the function that gives the change of the result for changes of the
+    arguments, to first order.
+
+    >>> import rushlight as torch
+    >>> value, along = torch.func.linearize(torch.square, torch.tensor(3.0))
+    >>> value.item(), along(torch.tensor(1.0)).item()
+    (9.0, 6.0)
+    """
+    return func(*primals), lambda *tangents: jvp(func, primals, tangents)[1]
+
+
 def jacrev(
     func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
     chunk_size: int | None = None,

@@ -39,9 +39,20 @@ class Interpreter:
         return None
 
     def run_node(self, n: Node) -> Any:
-        args = map_arg(n.args, lambda node: self.env[node])
-        kwargs = map_arg(n.kwargs, lambda node: self.env[node])
+        args, kwargs = self.fetch_args_kwargs_from_env(n)
         return getattr(self, n.op)(n.target, args, kwargs)
+
+    def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple, dict]:
+        """The arguments of a node, with the values that were found for other nodes."""
+        return self.map_nodes_to_values(n.args, n), self.map_nodes_to_values(n.kwargs, n)
+
+    def map_nodes_to_values(self, args: Any, n: Node) -> Any:
+        """The same with values in place of nodes."""
+        return map_arg(args, lambda node: self.env[node])
+
+    def fetch_attr(self, target: str) -> Any:
+        """A tensor or module of the GraphModule, by dotted name."""
+        return attribute(self.module, target)
 
     def placeholder(self, target: Any, args: tuple, kwargs: dict) -> Any:
         for value in self.args_iter:

@@ -11,6 +11,7 @@ import rushlight as torch
 from rushlight.fx.graph import Graph
 from rushlight.fx.node import Node, map_arg
 from rushlight.overrides import TorchFunctionMode
+from rushlight.overrides.dispatch import turn_on
 
 
 class TraceError(ValueError):
@@ -120,6 +121,7 @@ class Tracer:
     """Makes graphs. `is_leaf_module` says which modules stay one call."""
 
     def __init__(self, autowrap_modules: Any = (), autowrap_functions: Any = ()) -> None:
+        turn_on()  # a proxy is no tensor: all public functions must ask its class
         self.graph = Graph()
         self.root: Any = None
         self._paths: dict[int, str] = {}
@@ -219,6 +221,14 @@ class Tracer:
         return traced
 
 
+class GraphAppendingTracer(Tracer):
+    """What is done with proxies of this tracer is added to a graph that is written by hand."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self.graph, self.root = graph, torch.nn.Module()
+
+
 def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> Any:
     """The module or function as a GraphModule, whose graph can be read and changed.
 
@@ -234,4 +244,12 @@ def symbolic_trace(root: Any, concrete_args: dict[str, Any] | None = None) -> An
     return module
 
 
-__all__ = ["Attribute", "Proxy", "TraceError", "Tracer", "map_arg", "symbolic_trace"]
+__all__ = [
+    "Attribute",
+    "GraphAppendingTracer",
+    "Proxy",
+    "TraceError",
+    "Tracer",
+    "map_arg",
+    "symbolic_trace",
+]

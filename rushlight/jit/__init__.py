@@ -17,13 +17,13 @@ from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "RecursiveScriptModule", "ScriptFunction",
-    "ScriptModule", "TracerWarning", "_overload", "_overload_method", "_script_if_tracing",
-    "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "fuser", "ignore",
-    "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
-    "optimize_for_inference", "optimized_execution", "save", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
-    "wait",
+    "annotate", "Attribute", "CompilationUnit", "enable_onednn_fusion", "Error", "export",
+    "Final", "fork", "freeze", "fuser", "_get_trace_graph", "ignore", "interface",
+    "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled",
+    "optimize_for_inference", "optimized_execution", "_overload", "_overload_method",
+    "RecursiveScriptModule", "save", "script", "_script_if_tracing", "script_if_tracing",
+    "script_method", "ScriptFunction", "ScriptModule", "set_fusion_strategy", "strict_fusion",
+    "trace", "trace_module", "TracerWarning", "unused", "wait",
 ]  # fmt: skip
 T = TypeVar("T")
 
@@ -194,6 +194,11 @@ def _no_torchscript(name: str) -> NoReturn:
         f"torch.jit.{name} is not supported: there is no TorchScript. Use torch.compile to run "
         "faster and torch.save of a state_dict to store a model."
     )
+
+
+def _get_trace_graph(*_: Any, **__: Any) -> NoReturn:
+    """Not supported: there is no TorchScript; torch.fx.symbolic_trace gives a graph."""
+    _no_torchscript("_get_trace_graph")
 
 
 def save(*_: Any, **__: Any) -> NoReturn:

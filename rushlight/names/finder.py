@@ -2,7 +2,8 @@
 `rushlight`.
 
 `AliasFinder` is always on, and asked when there is no file: it makes `rushlight.optim.adamw` from
-the table in `aliases.py`, and `rushlight.distributed.tensor`, a module of stand-ins.
+the table in `aliases.py`, and `rushlight.distributed.tensor`, a module of stand-ins; it gives the
+switches `rushlight.backends.cudnn` when they are imported.
 `TorchFinder` is on between `install_as_torch()` and its end: `torch.X` is the module `rushlight.X`,
 the same object under a second name. (The classes of `importlib.abc` cost more to import than all
 this; a finder needs its methods only.)
@@ -21,6 +22,10 @@ from rushlight.names.aliases import ALIASES
 from rushlight.names.refused import stand_in_reason
 
 OURS, THEIRS = "rushlight", "torch"
+SECOND = {
+    THEIRS: OURS,
+    "functorch": f"{OURS}.func.functorch",
+}  # a package's name -> what it is here
 
 
 class AliasModule(ModuleType):
@@ -32,12 +37,12 @@ class AliasModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__"):
+            if f"{self.__name__}.{name}".removeprefix(f"{OURS}.") in ALIASES:
+                return importlib.import_module(f"{self.__name__}.{name}")
             for target in self._targets:
                 module = importlib.import_module(f"{OURS}.{target}".rstrip("."))
                 if hasattr(module, name):
                     return getattr(module, name)
-            if f"{self.__name__}.{name}".removeprefix(f"{OURS}.") in ALIASES:
-                return importlib.import_module(f"{self.__name__}.{name}")
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:
@@ -56,6 +61,8 @@ class AliasFinder:
         own = fullname.removeprefix(f"{OURS}.")
         if own == fullname:
             return None
+        if own.startswith("backends.") and self._switches(own) is not None:
+            return ModuleSpec(fullname, self, origin="switches")
         if own in ALIASES:
             return ModuleSpec(fullname, self, origin="an alias", is_package=True)
         theirs = f"{THEIRS}.{own}"
@@ -66,8 +73,16 @@ class AliasFinder:
             return ModuleSpec(fullname, self, origin="stand-ins", is_package=True)
         return None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
+    @staticmethod
+    def _switches(own: str) -> Any:
+        """`backends.cudnn` and others: objects that can be imported too."""
+        flags = importlib.import_module(f"{OURS}.backends.flags")
+        return flags.SWITCHES.get(own.removeprefix("backends."))
+
+    def create_module(self, spec: ModuleSpec) -> Any:
         own = spec.name.removeprefix(f"{OURS}.")
+        if own.startswith("backends."):
+            return self._switches(own)
         if own in ALIASES:
             return AliasModule(spec.name, ALIASES[own])
         return importlib.import_module("rushlight.names.stand_in").StandInModule(spec.name)
@@ -83,9 +98,9 @@ class TorchFinder:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         top, _, rest = fullname.partition(".")
-        if top != THEIRS:
+        if top not in SECOND:
             return None
-        own = f"{OURS}.{rest}".rstrip(".")
+        own = f"{SECOND[top]}.{rest}".rstrip(".")
         try:
             found = importlib.util.find_spec(own)
         except ModuleNotFoundError:  # its parent is no package
@@ -97,7 +112,8 @@ class TorchFinder:
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(OURS + spec.name.removeprefix(THEIRS))
+        top, _, rest = spec.name.partition(".")
+        module = importlib.import_module(f"{SECOND[top]}.{rest}".rstrip("."))
         spec.loader_state = module.__spec__
         return module
 

@@ -19,7 +19,7 @@ import sys
 from types import ModuleType, TracebackType
 
 from rushlight.names import metadata
-from rushlight.names.finder import THEIRS, TorchFinder
+from rushlight.names.finder import OURS, SECOND, THEIRS, TorchFinder
 
 
 class _Interposed(TorchFinder):
@@ -35,6 +35,8 @@ class Installed:
         self._finder = _Interposed()
         self._aside = _take_modules()
         sys.meta_path.insert(0, self._finder)
+        # Programs that patch PyTorch look at its name.
+        sys.modules[OURS].__name__ = THEIRS
 
     def remove(self) -> None:
         """`import torch` finds again what it found before."""
@@ -42,6 +44,7 @@ class Installed:
             sys.meta_path.remove(self._finder)
             _take_modules()
             sys.modules.update(self._aside)
+            sys.modules[OURS].__name__ = THEIRS if is_installed() else OURS
 
     def __enter__(self) -> Installed:
         return self
@@ -55,7 +58,7 @@ class Installed:
 
 def _take_modules() -> dict[str, ModuleType]:
     """Take `torch` and all below it out of `sys.modules`."""
-    names = [name for name in sys.modules if name == THEIRS or name.startswith(f"{THEIRS}.")]
+    names = [name for name in sys.modules if name.partition(".")[0] in SECOND]
     return {name: sys.modules.pop(name) for name in names}
 
 

@@ -8,16 +8,22 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+_DUNDERS = ("__config__",)  # modules of PyTorch with such names
+
 
 def getattr_of(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of our public module `module`: modules below it, or a useful error."""
+    """The `__getattr__` of our public module `module`: modules below it, stand-ins, or a useful
+    error."""
 
     def find(name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name not in _DUNDERS:
             raise AttributeError(f"module '{module}' has no attribute '{name}'")
         full = f"{module}.{name}"
         if _is_module(full):
             return importlib.import_module(full)
+        stand_in = importlib.import_module("rushlight.names.stand_in").find_stand_in(module, name)
+        if stand_in is not None:
+            return vars(sys.modules[module]).setdefault(name, stand_in)
         raise importlib.import_module("rushlight.names.missing").missing_name(module, name)
 
     return find

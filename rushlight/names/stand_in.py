@@ -7,12 +7,13 @@ DTensor.from_local(weight)                       # raises, and says why
 
 from __future__ import annotations
 
+import functools
 from types import ModuleType
 from typing import Any, NoReturn
 
 from rushlight.base.errors import NotSupportedError
-from rushlight.names.known import known_names
-from rushlight.names.refused import stand_in_reason
+from rushlight.names.known import stand_in_names
+from rushlight.names.refused import ANSWERS, STAND_IN_NAMES, stand_in_reason
 
 
 class StandIn(type):
@@ -30,6 +31,8 @@ class StandIn(type):
         return make_stand_in(f"{cls._full}.{name}", cls._reason)
 
     def __repr__(cls) -> str:
+        if cls._full in STAND_IN_NAMES:  # programs take dtypes apart as text
+            return cls._full
         return f"<stand-in of {cls._full}, which is not supported>"
 
 
@@ -37,6 +40,16 @@ def make_stand_in(full: str, reason: str) -> StandIn:
     """The stand-in of PyTorch's name `full`."""
     module, _, name = full.rpartition(".")
     return StandIn(name, (), {"_full": full, "_reason": reason, "__module__": module})
+
+
+def find_stand_in(module: str, name: str) -> StandIn | None:
+    """The stand-in of a single name that our module `module` does not have, or None."""
+    theirs = "torch" + module.removeprefix("rushlight")
+    reason = STAND_IN_NAMES.get(f"{theirs}.{name}")
+    inner = stand_in_reason(theirs)
+    if reason is None and inner and name in stand_in_names().get(theirs, ()):
+        reason = inner
+    return make_stand_in(f"{theirs}.{name}", reason) if reason else None
 
 
 class StandInModule(ModuleType):
@@ -48,17 +61,19 @@ class StandInModule(ModuleType):
         super().__init__(name, f"{theirs} is not supported: {self._reason}")
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name not in known_names().get(self._theirs, ()):
+        if name.startswith("__") or name not in stand_in_names().get(self._theirs, ()):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
-        made = make_stand_in(f"{self._theirs}.{name}", self._reason)
+        made: Any = make_stand_in(f"{self._theirs}.{name}", self._reason)
+        if name in ANSWERS:
+            made = functools.partial(ANSWERS.get, name)
         setattr(self, name, made)
         return made
 
     def __dir__(self) -> list[str]:
-        return sorted(known_names().get(self._theirs, ()))
+        return sorted(stand_in_names().get(self._theirs, ()))
 
 
 def is_module(theirs: str) -> bool:
     """Has PyTorch such a module, or modules below it?"""
-    known = known_names()
+    known = stand_in_names()
     return theirs in known or any(name.startswith(f"{theirs}.") for name in known)

@@ -32,7 +32,9 @@ class Packet(Overload):
     def __getattr__(self, name: str) -> Overload:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Overload(f"{self.__name__}.{name}", self._function)
+        found = Overload(f"{self.__name__}.{name}", self._function)
+        setattr(self, name, found)  # programs keep overloads in tables
+        return found
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='aten.{self.__name__}')>"
@@ -47,7 +49,7 @@ class Aten:
         function = None if name.startswith("__") else Aten.find(name)
         if function is None:
             raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
-        return Packet(name, function)
+        return vars(self).setdefault(name, Packet(name, function))
 
 
 aten = Aten()

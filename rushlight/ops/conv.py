@@ -11,19 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.node import const_node
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
+from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
+from rushlight.ops.conv_phases import phases_back, suits_phases
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import flip, pad, permute, reshape, slice_
+from rushlight.ops.movement import flip, permute, reshape, slice_
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
-from rushlight.ops.window import unfold, window_count
+from rushlight.ops.window import pad_space, unfold, window_count
 
 
 def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any:
@@ -31,17 +32,6 @@ def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any
     for i, (size, step, gap) in enumerate(zip(kernel, stride, dilation, strict=True)):
         x = unfold(x, 2 + i, size, step, gap)
     return x
-
-
-def pad_space(
-    x: Any, low: Sequence[Any], high: Sequence[Any], fill: float, between: Any = ()
-) -> Any:
-    between = tuple(between) or (0,) * len(low)
-    if not any((*low, *high, *between)):
-        return x
-    zero = (0, 0)
-    value = const_node(fill, x.dtype)
-    return pad(x, value, (*zero, *low), (*zero, *high), (*zero, *between))
 
 
 def columns_of(windows: Any, spatial: int, groups: int) -> Any:
@@ -56,6 +46,8 @@ def columns_of(windows: Any, spatial: int, groups: int) -> Any:
 
 def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> Any:
     """The products of all windows of x (padded already) with weight[O, C/G, *kernel]."""
+    if is_depthwise(x.shape[1], weight.shape[0], weight.shape[2:], groups):
+        return depthwise(x, weight, stride, dilation)
     spatial = x.ndim - 2
     windows = windows_of(x, weight.shape[2:], stride, dilation)
     positions = windows.shape[2 : 2 + spatial]
@@ -91,91 +83,47 @@ def conv_decompose(
 
 
 def swapped_weight(weight: Any, groups: int) -> Any:
-    """[O, C/G, *kernel] -> [C, O/G, *kernel]."""
+    """[O, C/G, *kernel] -> [C, O/G, *kernel], the kernel turned round: for the way back."""
     out, inner, *kernel = weight.shape
     space = range(2, weight.ndim)
     split = reshape(weight, (groups, out // groups, inner, *kernel))
     moved = permute(split, (0, 2, 1, *(d + 1 for d in space)))
-    return reshape(moved, (groups * inner, out // groups, *kernel))
+    return flip(reshape(moved, (groups * inner, out // groups, *kernel)), tuple(space))
 
 
 def spread_back(
     g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Any:
-    """The gradient of the input of a convolution.
+    """The gradient of the input of a convolution: a convolution of the spread-out g, or several
+    where a stride would spread it out.
 
-    Where the padding is larger than what a kernel reaches (its extent less one), the padded input's
-    gradient is computed and cut.
+    With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
+    padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
+    if suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
+        one = (1,) * len(kernel)
+        shape = (g.shape[0], weight.shape[1] * groups, *space)
+        return phases_back(
+            g, weight, shape, stride, padding,
+            lambda spread, part: correlate(spread, swapped_weight(part, groups), one, one, groups),
+        )  # fmt: skip
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
     given = (0,) * len(reach) if cuts else padding
     whole = [s + 2 * p if cuts else s for s, p in zip(space, padding, strict=True)]
-    parts = list(zip(stride, dilation, kernel, strict=True))
-    by_phases = any(s > 1 for s in stride) and all(
-        s == 1 or (d == 1 and is_static(k)) for s, d, k in parts
-    )
-    back = _back_by_phases if by_phases else _back_spread_out
-    result = back(g, weight, whole, stride, given, dilation, groups)
+    low = [r - p for r, p in zip(reach, given, strict=True)]
+    high = [
+        total + p - ((n - 1) * step + 1)
+        for total, p, n, step in zip(whole, given, g.shape[2:], stride, strict=True)
+    ]
+    spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
+    ones = (1,) * len(reach)
+    result = correlate(spread, swapped_weight(weight, groups), ones, dilation, groups)
     if not cuts:
         return result
     lengths = (*result.shape[:2], *space)
     return slice_(result, (0, 0, *padding), lengths, (1,) * result.ndim)
-
-
-def _back_spread_out(
-    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    """A convolution of g, spread out by zeros, with the kernel turned round."""
-    reach = [(k - 1) * d for k, d in zip(weight.shape[2:], dilation, strict=True)]
-    low = [r - p for r, p in zip(reach, padding, strict=True)]
-    high = [
-        total + p - ((n - 1) * step + 1)
-        for total, p, n, step in zip(space, padding, g.shape[2:], stride, strict=True)
-    ]
-    spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
-    turned = flip(swapped_weight(weight, groups), tuple(range(2, weight.ndim)))
-    return correlate(spread, turned, (1,) * len(reach), dilation, groups)
-
-
-def _back_by_phases(
-    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
-    """The same without the zeros, of which there are stride times as many in every dim.
-
-    Padded position q * stride + r gets only taps u * stride + r, from g at q - u. So each phase r
-    is a convolution of g itself; the phases are channels of one, put between each other.
-    """
-    kernel, spatial = weight.shape[2:], len(space)
-    taps = [k if s == 1 else -(-k // s) for k, s in zip(kernel, stride, strict=True)]
-    low = [(t - 1) * d - p // s for t, d, p, s in zip(taps, dilation, padding, stride, strict=True)]
-    high = [
-        (p + total - 1) // s - (n - 1)
-        for p, total, s, n in zip(padding, space, stride, g.shape[2:], strict=True)
-    ]
-    phases = _phase_weight(weight, taps, stride, groups)
-    made = correlate(pad_space(g, low, high, 0), phases, (1,) * spatial, dilation, groups)
-    batch, channels, places = made.shape[0], weight.shape[1] * groups, made.shape[2:]
-    apart = reshape(made, (batch, channels, *stride, *places))
-    order = [d for i in range(spatial) for d in (2 + spatial + i, 2 + i)]
-    sizes = [n * s for n, s in zip(places, stride, strict=True)]
-    joined = reshape(permute(apart, (0, 1, *order)), (batch, channels, *sizes))
-    start = (0, 0, *(p % s for p, s in zip(padding, stride, strict=True)))
-    return slice_(joined, start, (batch, channels, *space), (1,) * joined.ndim)
-
-
-def _phase_weight(weight: Any, taps: Sequence[Any], stride: Any, groups: int) -> Any:
-    """[O, C/G, *kernel] -> [C * phases, O/G, *taps], the taps of a phase turned round."""
-    spatial = len(taps)
-    more = [t * s - k for t, s, k in zip(taps, stride, weight.shape[2:], strict=True)]
-    whole = pad_space(swapped_weight(weight, groups), (0,) * spatial, more, 0)
-    channels, inner = whole.shape[:2]
-    split = [size for pair in zip(taps, stride, strict=True) for size in pair]
-    of_tap, of_phase = range(2, 2 + 2 * spatial, 2), range(3, 3 + 2 * spatial, 2)
-    apart = flip(reshape(whole, (channels, inner, *split)), tuple(of_tap))
-    moved = permute(apart, (0, *of_phase, 1, *of_tap))
-    return reshape(moved, (channels * product(stride), inner, *taps))
 
 
 def weight_back(
@@ -184,6 +132,8 @@ def weight_back(
     """The gradient of the weight: one product over all batches and positions."""
     spatial = x.ndim - 2
     padded = pad_space(x, padding, padding, 0)
+    if is_depthwise(x.shape[1], g.shape[1], kernel, groups):
+        return depthwise_weight_back(g, padded, kernel, stride, dilation)
     used = [
         (n - 1) * s + (k - 1) * d + 1
         for n, s, k, d in zip(g.shape[2:], stride, kernel, dilation, strict=True)
@@ -290,15 +240,18 @@ def conv_samples(spatial: int) -> Any:
 
     def build(rng: Rng) -> list[Sample]:
         found = []
+        kernel, space = (2, 3, 2)[:spatial], (5, 7, 4)[:spatial]
         for stride, padding, dilation, groups in settings[: 5 - spatial]:
-            kernel, space = (2, 3, 2)[:spatial], (5, 7, 4)[:spatial]
             attrs = {"stride": (stride,) * spatial, "padding": (padding,) * spatial}
             attrs |= {"dilation": (dilation,) * spatial, "groups": groups}
             x = array(rng, 2, 4, *space)
             weight = array(rng, 2 * groups, 4 // groups, *kernel)
             bias = None if groups == 2 else array(rng, 2 * groups)
             found.append(Sample((x, weight, bias), attrs))
-        return found
+        depthwise_attrs = {"stride": (2,) * spatial, "padding": (1,) * spatial}
+        depthwise_attrs |= {"dilation": (1,) * spatial, "groups": 4}
+        operands = (array(rng, 2, 4, *space), array(rng, 4, 1, *kernel), array(rng, 4))
+        return [*found, Sample(operands, depthwise_attrs)]
 
     return build
 

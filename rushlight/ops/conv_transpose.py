@@ -10,11 +10,12 @@ from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, slice_dim
 from rushlight.ops.composite import composite
-from rushlight.ops.conv import correlate, pad_space, per_channel, spread_back, weight_back
+from rushlight.ops.conv import correlate, per_channel, spread_back, weight_back
 from rushlight.ops.meta import Meta
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
+from rushlight.ops.window import pad_space
 
 
 def _space(x: Shape, kernel: Shape, settings: Any) -> list[Any]:

@@ -14,14 +14,14 @@ from rushlight.ir.symint import floordiv, product
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, floor_divide, mul, remainder
 from rushlight.ops.build import expand_to, iota_along, size_value, slice_dim, zeros
-from rushlight.ops.conv import pad_space, windows_of
+from rushlight.ops.conv import windows_of
 from rushlight.ops.indexed import scatter_nd
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import argmax_, reduce_max
 from rushlight.ops.rules import Shape, const
 from rushlight.ops.select import where
-from rushlight.ops.window import window_count
+from rushlight.ops.window import pad_space, window_count
 
 
 def pooled_size(size: Any, k: int, s: int, p: int, d: int, ceil_mode: bool) -> Any:

@@ -17,13 +17,13 @@ from rushlight.ir.symint import product
 from rushlight.ops.binary import add, maximum, minimum, mul, sub
 from rushlight.ops.build import full, iota_along, reshape_to, size_value, to_dtype
 from rushlight.ops.composite import composite
-from rushlight.ops.conv import pad_space, windows_of
+from rushlight.ops.conv import windows_of
 from rushlight.ops.indexing import index_select
 from rushlight.ops.movement import permute, reshape, slice_
 from rushlight.ops.rules import Shape, float_dtype, operand_dtype, replace_dim
 from rushlight.ops.samples import Rng, Sample, array
 from rushlight.ops.unary import floor
-from rushlight.ops.window import fold_windows, window_count
+from rushlight.ops.window import fold_windows, pad_space, window_count
 
 
 def resized_shape(call: Call) -> Shape:

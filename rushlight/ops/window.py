@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,17 @@ def unfold_reference(x: np.ndarray, dim: int, size: int, step: int, dilation: in
     windows = np.lib.stride_tricks.sliding_window_view(x, reach, dim)
     starts = (slice(None),) * dim + (slice(None, None, step),)
     return windows[starts][..., ::dilation]
+
+
+def pad_space(
+    x: Any, low: Sequence[Any], high: Sequence[Any], fill: float, between: Any = ()
+) -> Any:
+    between = tuple(between) or (0,) * len(low)
+    if not any((*low, *high, *between)):
+        return x
+    zero = (0, 0)
+    value = const_node(fill, x.dtype)
+    return pad(x, value, (*zero, *low), (*zero, *high), (*zero, *between))
 
 
 UNROLL = 16

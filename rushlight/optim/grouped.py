@@ -64,8 +64,32 @@ class GroupedOptimizer(Optimizer):
                 params = [param for param in group["params"] if param.grad is not None]
                 if params:
                     self._start_states(params, group)
-                    update(self, params, group)
+                    self._update_all(params, group)
         return loss
+
+    def _update_all(self, params: list[torch.Tensor], group: Group) -> None:
+        whole = [param for param in params if not param.is_complex()]
+        if whole:
+            update(self, whole, group)
+        if len(whole) < len(params):
+            self._update_complex([param for param in params if param.is_complex()], group)
+
+    def _update_complex(self, params: list[torch.Tensor], group: Group) -> None:
+        """Update complex parameters: the real and the imaginary parts each as a number of its own,
+        as PyTorch does."""
+        views = [torch.view_as_real(param) for param in params]
+        for param, view in zip(params, views, strict=True):
+            view.grad = as_real(param.grad)
+            self.state[view] = {name: as_real(v) for name, v in self.state[param].items()}
+        try:
+            self._update(views, group)
+        finally:
+            for param, view in zip(params, views, strict=True):
+                # What is not made in place is made anew: a counter, SGD's first momentum.
+                found, own = self.state.pop(view), self.state[param]
+                for name, value in found.items():
+                    if not (name in own and torch.is_complex(own[name])):
+                        own[name] = as_complex(value, view)
 
     def _update(self, params: list[torch.Tensor], group: Group) -> None:
         """Change the parameters in place."""
@@ -87,7 +111,12 @@ class GroupedOptimizer(Optimizer):
                         (), dtype=torch.float32, device=param.device
                     )
                 state["step"] = counters[param.device]
-            state.update(self._first_state(param, group))
+            if param.is_complex():
+                view = torch.view_as_real(param.detach())
+                first = self._first_state(view, group)
+                state.update({name: as_complex(value, view) for name, value in first.items()})
+            else:
+                state.update(self._first_state(param, group))
 
     def _advance(self, params: list[torch.Tensor], group: Group) -> None:
         """Add one to the counter of each parameter.
@@ -136,6 +165,19 @@ def update(optimizer: GroupedOptimizer, params: list[torch.Tensor], group: Group
 def read_again(group: Group) -> Group:
     """The options as `_update` reads them: a replayed step takes the rate of its time."""
     return torch.replayed_settings(group) if hasattr(torch, "replayed_settings") else group
+
+
+def as_real(value: Any) -> Any:
+    """A complex tensor as a view with real and imaginary parts; anything else as it is."""
+    is_complex = isinstance(value, torch.Tensor) and value.is_complex()
+    return torch.view_as_real(value) if is_complex else value
+
+
+def as_complex(value: Any, like: torch.Tensor) -> Any:
+    """A tensor of the shape of `like`, which holds the parts of complex numbers, as a complex one;
+    anything else as it is."""
+    fits = isinstance(value, torch.Tensor) and value.shape == like.shape
+    return torch.view_as_complex(value) if fits else value
 
 
 def is_zero(value: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as torch
-from rushlight.optim.grouped import Scalar, check_lr, options
+from rushlight.optim.grouped import Scalar, as_real, check_lr, options
 from rushlight.optim.line_search import Point, StrongWolfe
 from rushlight.optim.optimizer import Optimizer, Params
 
@@ -63,12 +63,12 @@ class LBFGS(Optimizer):
 
     def _gather_flat_grad(self) -> torch.Tensor:
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._params]
-        return torch.cat([grad.reshape(-1) for grad in grads], 0)
+        return torch.cat([as_real(grad).reshape(-1) for grad in grads], 0)
 
     def _add_grad(self, step_size: float, direction: torch.Tensor) -> None:
         """Move all parameters along a direction."""
         start = 0
-        for param in self._params:
+        for param in map(as_real, self._params):
             part = direction[start : start + param.numel()]
             param.add_(part.view_as(param), alpha=step_size)
             start += param.numel()

@@ -16,7 +16,11 @@ from typing import Any
 
 import rushlight as torch
 
-Params = Iterable[Any]
+__all__ = [
+    "ParamsT",
+]  # fmt: skip
+
+Params = ParamsT = Iterable[Any]  # PyTorch's name is ParamsT
 Hook = Callable[..., Any]
 Handle = Any  # a torch.utils.hooks.RemovableHandle
 
@@ -57,7 +61,10 @@ def with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(step)
     def hooked_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if self.__dict__.get("_is_stepping", False):  # a subclass calls super().step()
+        own = self.__dict__
+        # A subclass calls super().step(); or it wraps another optimizer, and made itself without
+        # the constructor of this class.
+        if own.get("_is_stepping", False) or "_optimizer_step_pre_hooks" not in own:
             return step(self, *args, **kwargs)
         self._is_stepping = True
         self._opt_called = True  # schedulers check the order of calls with it
@@ -214,6 +221,12 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters; `closure` computes the loss and its gradients again."""
         raise NotImplementedError
+
+    def _patch_step_function(self) -> None:
+        """PyTorch's name of what puts the hooks around `step`; a subclass that makes itself without
+        `__init__` calls it. Here the class has them from the start."""
+        for field in HOOK_FIELDS:
+            self.__dict__.setdefault(field, OrderedDict())
 
     def _step_with_hooks(
         self, step: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -125,6 +125,8 @@ class Overridable:
         self.__wrapped__, self._place = function, place
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if len(args) == 2 and self.__name__ == "einsum" and isinstance(args[1], list | tuple):
+            args = (args[0], *args[1])  # classes see the operands one by one, as PyTorch's
         return call(self, self.__wrapped__, args, kwargs)
 
     def __eq__(self, other: object) -> bool:

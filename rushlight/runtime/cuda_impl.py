@@ -15,6 +15,7 @@ imitation of the driver, not run on a GPU.**
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -171,9 +172,7 @@ def open_gpu(index: int = 0) -> Gpu | str:
         found = None
     if found is None:
         return f"cuda-bindings is not installed ({FIX})"
-    from cuda.bindings import driver
-
-    return open_with(lambda: driver, index)
+    return open_with(lambda: importlib.import_module("cuda.bindings.driver"), index)
 
 
 def open_with(driver: Callable[[], Any], index: int) -> Gpu | str:

@@ -7,6 +7,7 @@ not run on a GPU.**
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -66,9 +67,7 @@ class Nvml:
 def _find(question: str) -> Any:
     if importlib.util.find_spec("pynvml") is None:
         unknown(question, f"nvidia-ml-py is not installed ({FIX})")
-    import pynvml
-
-    return pynvml
+    return importlib.import_module("pynvml")
 
 
 def _memory(library: Any, gpu: Any) -> Any:

@@ -1,5 +1,10 @@
 """Saving and loading: `torch.save`, `torch.load`, safetensors files, GGUF files, sharded models."""
 
+from collections.abc import Callable as _Callable
+from os import PathLike as _PathLike
+from typing import IO as _IO
+from typing import Any as _Any
+
 from rushlight import names as _names
 from rushlight.serialization import gguf, safetensors
 from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
@@ -14,19 +19,13 @@ from rushlight.serialization.save_load import load, save
 from rushlight.serialization.shards import ShardedCheckpoint, load_sharded
 
 __getattr__ = _names.getattr_of(__name__)
+DEFAULT_PROTOCOL = 2
+FILE_LIKE = str | _PathLike | _IO[bytes]
+MAP_LOCATION = _Callable[[_Any, str], _Any] | str | dict[str, str] | None
 
 __all__ = [
-    "CorruptFileError",
-    "ShardedCheckpoint",
+    "add_safe_globals", "clear_safe_globals", "CorruptFileError", "FILE_LIKE",
+    "get_safe_globals", "get_unsafe_globals_in_checkpoint", "gguf", "load", "load_sharded",
+    "MAP_LOCATION", "safe_globals", "safetensors", "save", "ShardedCheckpoint",
     "UnsupportedObjectError",
-    "add_safe_globals",
-    "clear_safe_globals",
-    "get_safe_globals",
-    "get_unsafe_globals_in_checkpoint",
-    "gguf",
-    "load",
-    "load_sharded",
-    "safe_globals",
-    "safetensors",
-    "save",
-]
+]  # fmt: skip

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.base.dtypes import PYTHON_TYPES
+
 # numpy's name -> PyTorch's
 DIMS = {"axis": "dim", "keepdims": "keepdim"}
 OPERANDS = {"x1": "input", "x2": "other"}
@@ -27,6 +29,34 @@ LISTS = {
     "expand": "size", "reshape": "shape", "permute": "dims", "repeat": "repeats", "tile": "dims",
     "resize_": "size", "to": "other",
 }  # fmt: skip
+
+
+def takes_dtype(function: Any) -> bool:
+    """Has it a parameter `dtype`? (Asked of all functions at import: faster than a signature.)"""
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    return (
+        code is not None
+        and "dtype" in (code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    )
+
+
+def with_python_types(function: Callable, name: str = "") -> Callable:
+    """The function, whose `dtype` may be one of Python's types: float is float64."""
+    code = inspect.unwrap(function).__code__
+    names = code.co_varnames[: code.co_argcount]
+    place = names.index("dtype") if "dtype" in names else len(names) + 1
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        given = kwargs.get("dtype")
+        if given.__class__ is type:
+            kwargs["dtype"] = PYTHON_TYPES.get(given, given)
+        elif len(args) > place and args[place].__class__ is type:
+            changed = PYTHON_TYPES.get(args[place], args[place])
+            args = (*args[:place], changed, *args[place + 1 :])
+        return function(*args, **kwargs)
+
+    return wrapped
 
 
 def known_by(parameters: Any, names: dict[str, str]) -> dict[str, str]:

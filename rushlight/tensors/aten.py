@@ -72,6 +72,13 @@ def _batch_norm_with_update(
     return (*found, empty(0, dtype=uint8))
 
 
+def _product_added(
+    self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """beta * self + alpha * mat1 @ mat2."""
+    return self.addmm(mat1, mat2, beta=beta, alpha=alpha)
+
+
 def _resized(mode: str) -> Callable[..., Tensor]:
     def function(
         self: Tensor, output_size: Sequence[int] | None, align_corners: bool,
@@ -84,11 +91,48 @@ def _resized(mode: str) -> Callable[..., Tensor]:
     return function
 
 
+def alias(self: Tensor) -> Tensor:
+    """A view of all of it."""
+    return self.view(self._shape)
+
+
+def index(self: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    """x[indices]; None takes all of a dimension."""
+    return getitem(self, tuple(builtins.slice(None) if i is None else i for i in indices))
+
+
+def _to_copy(
+    self: Tensor, *, dtype: DType | None = None, layout: Any = None, device: Any = None,
+    pin_memory: bool | None = None, non_blocking: bool = False, memory_format: Any = None,
+) -> Tensor:  # fmt: skip
+    """A copy with another dtype, or on another device."""
+    return self.to(device or self.device, dtype or self._dtype, copy=True)
+
+
+def _local_scalar_dense(self: Tensor) -> Any:
+    """The number in a tensor of one element."""
+    return self.item()
+
+
+def sym_size(self: Tensor, dim: int | None = None) -> Any:
+    """The size of a dimension."""
+    return self.size() if dim is None else self.size(dim)
+
+
+def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
+    """See Tensor.pin_memory."""
+    return self.pin_memory()
+
+
 OWN: dict[str, Callable] = {
     **by_name(
         slice, native_dropout_backward, _softmax_backward_data, _safe_softmax,
-        max_pool2d_with_indices_backward, _batch_norm_with_update,
+        max_pool2d_with_indices_backward, _batch_norm_with_update, alias, index, _to_copy,
+        _local_scalar_dense, sym_size, _pin_memory,
     ),
+    "_unsafe_view": reshape,
+    "_reshape_alias": reshape,
+    "_sparse_addmm": _product_added,
     "_upsample_bilinear2d_aa": _resized("bilinear"),
     "_upsample_bicubic2d_aa": _resized("bicubic"),
 }  # fmt: skip

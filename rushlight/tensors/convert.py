@@ -14,6 +14,7 @@ from rushlight import ops
 from rushlight.base.devices import META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
+    PYTHON_TYPES,
     DType,
     bfloat16,
     bool_,
@@ -71,6 +72,8 @@ def to(
             device = arg
         elif arg is None or isinstance(arg, bool):
             continue
+        elif arg in PYTHON_TYPES:
+            dtype = PYTHON_TYPES[arg]
         else:
             raise TypeError(f"to() received an invalid combination of arguments - got ({arg!r})")
     place = self.device if device is None else find_device(device)

@@ -13,9 +13,9 @@ import numpy as np
 from rushlight import ops
 from rushlight.base.devices import CPU, META, current_device, find_device
 from rushlight.base.dtypes import (
+    PYTHON_TYPES,
     DType,
     bool_,
-    complex128,
     convert_array,
     dtype_of_numpy,
     float64,
@@ -76,13 +76,10 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     return new_tensor(data_node(convert_array(array, dtype), dtype))
 
 
-PYTHON_NUMBERS = {float: float64, int: int64, bool: bool_, complex: complex128}
-
-
 def _array_of(data: Any) -> tuple[np.ndarray, DType]:
     """Nested sequences and numbers as an array, with PyTorch's dtype for them."""
-    if data.__class__ in PYTHON_NUMBERS:
-        wide = PYTHON_NUMBERS[data.__class__]
+    if data.__class__ in PYTHON_TYPES:
+        wide = PYTHON_TYPES[data.__class__]
         kinds = {float: Defaults.dtype, complex: Defaults.dtype.to_complex()}
         return np.asarray(data, wide.np), kinds.get(data.__class__, wide)
     if isinstance(data, str) or not hasattr(data, "__len__"):
@@ -134,7 +131,7 @@ def _flatten(data: Any, depth: int, flat: list, shape: list) -> tuple[int, ...]:
             return tuple(shape)
         flat.append(data.item() if data._dtype is not float64 else np.float64(data.item()))
         return tuple(shape)
-    if data.__class__ in PYTHON_NUMBERS or isinstance(data, str | bytes):
+    if data.__class__ in PYTHON_TYPES or isinstance(data, str | bytes):
         if depth < len(shape):
             raise TypeError("expected a sequence at every position of the same depth")
         flat.append(data)

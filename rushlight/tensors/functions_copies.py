@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import PYTHON_TYPES, int64
 from rushlight.tensors import functions_slices as slices
 from rushlight.tensors import functions_view as views
 from rushlight.tensors.apply import apply
@@ -196,7 +196,8 @@ def zero(input: Tensor) -> Tensor:
 
 def scalar_tensor(s: Any, **options: Any) -> Tensor:
     """A tensor without dimensions."""
-    return full((), s, **options)
+    dtype = options.pop("dtype", None)
+    return full((), s, dtype=PYTHON_TYPES.get(dtype, dtype), **options)
 
 
 def empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:

@@ -45,6 +45,8 @@ def _call(name: str, tensor: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     value = kwargs.get("value")
     if isinstance(value, Tensor):
         kwargs = {**kwargs, "value": value.item()}
+    if ending and not hasattr(tensor, name):  # maximum has no method that works in place
+        return tensor.copy_(getattr(tensor, name[:-1])(*args, **kwargs))
     return getattr(tensor, name)(*args, **kwargs)
 
 

@@ -19,7 +19,13 @@ from rushlight.tensors import (
     indexing,
     interop,
 )  # fmt: skip
-from rushlight.tensors.argument_names import LISTS, OVERLOADS, with_other_names
+from rushlight.tensors.argument_names import (
+    LISTS,
+    OVERLOADS,
+    takes_dtype,
+    with_other_names,
+    with_python_types,
+)
 from rushlight.tensors.creation import new_empty, new_full, new_ones, new_zeros
 from rushlight.tensors.from_data import new_tensor_method
 from rushlight.tensors.printing import tensor_repr
@@ -77,7 +83,8 @@ def install() -> dict[str, Any]:
     bind.bind_operators()
     for table in TABLES:
         for name, function in table.items():
-            setattr(Tensor, name, function)
+            ready = with_python_types(function) if takes_dtype(function) else function
+            setattr(Tensor, name, ready)
     for alias, name in functions_math.ALIASES.items():
         for end in ("", "_"):
             if hasattr(Tensor, name + end):

@@ -50,7 +50,13 @@ from rushlight.tensors import (
     functions_math,
     methods,
 )  # fmt: skip
-from rushlight.tensors.argument_names import LISTS, OVERLOADS, with_other_names
+from rushlight.tensors.argument_names import (
+    LISTS,
+    OVERLOADS,
+    takes_dtype,
+    with_other_names,
+    with_python_types,
+)
 from rushlight.tensors.aten import finder
 from rushlight.tensors.creation import (
     arange,
@@ -221,6 +227,9 @@ TABLE.update(
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),
     pi=math.pi, e=math.e, newaxis=None, OutOfMemoryError=OutOfMemoryError,
 )  # fmt: skip
+TABLE.update({
+    name: with_python_types(value) for name, value in TABLE.items() if takes_dtype(value)
+})  # fmt: skip
 Aten.find = staticmethod(finder(TABLE))  # type: ignore[method-assign]
 TABLE.update({
     name: with_other_names(TABLE[name], name) for name in (*OVERLOADS, *LISTS) if name in TABLE

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+CLASSES: dict[str, type] = {}  # all of them, by name: what torch.return_types has
+
 
 def result_class(name: str, fields: tuple[str, ...]) -> type:
     """A tuple class whose fields have names; prints as torch.return_types.<name>."""
@@ -16,4 +18,4 @@ def result_class(name: str, fields: tuple[str, ...]) -> type:
         field: property(lambda self, i=i: self[i]) for i, field in enumerate(fields)
     }
     members.update(__repr__=text, __slots__=(), __module__="torch.return_types")
-    return type(name, (tuple,), members)
+    return CLASSES.setdefault(name, type(name, (tuple,), members))

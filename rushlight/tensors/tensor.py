@@ -1,7 +1,6 @@
 """The Tensor: a storage, a view onto it, and its place in autograd.
 
-Methods that follow from op records are put on the class by `bind`; irregular ones by the
-`functions_*` modules. Here is only what makes a tensor a tensor.
+Methods that follow from op records are put on the class by `bind`, irregular ones by `functions_*`.
 """
 
 from __future__ import annotations
@@ -272,9 +271,7 @@ LEGACY = _Late()
 
 
 class _Watch:
-    """seen: the tensors whose history is used are put there, while somebody asks (func/)."""
-
-    seen: list[Any] | None = None
+    seen: list[Any] | None = None  # tensors whose history is used, while somebody asks (func/)
 
 
 WATCH = _Watch()
@@ -283,8 +280,7 @@ WATCH = _Watch()
 def _share(made: Tensor, data: Tensor) -> None:
     made._storage, made._shape, made._dtype = data._storage, data._shape, data._dtype
     made._view, made._node, made._seen = data._view, data._node, data._seen
-    made._counter = data._counter
-    made._grad = None
+    made._counter, made._grad = data._counter, None
 
 
 def new_tensor(node: Node) -> Tensor:

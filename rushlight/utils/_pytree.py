@@ -12,6 +12,7 @@ The kinds of containers are in `_pytree_nodes.py`. None is a leaf, as in PyTorch
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -42,65 +43,49 @@ from rushlight.utils._pytree_nodes import (
 __getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
-    "BUILTIN_TYPES",
-    "CONSTANT_NODES",
-    "Context",
-    "GetAttrKey",
-    "KeyEntry",
-    "KeyPath",
-    "LeafSpec",
-    "MappingKey",
-    "NodeDef",
-    "PyTree",
-    "SUPPORTED_NODES",
-    "SequenceKey",
-    "TreeSpec",
-    "_broadcast_to_and_flatten",
-    "_deregister_pytree_node",
-    "_dict_flatten",
-    "_dict_flatten_with_keys",
-    "_dict_unflatten",
-    "_register_pytree_node",
-    "arg_tree_leaves",
-    "is_constant_class",
-    "is_namedtuple_class",
-    "is_namedtuple_instance",
-    "key_get",
-    "keystr",
-    "map_only",
-    "register_constant",
-    "register_dataclass",
-    "register_pytree_node",
-    "tree_all",
-    "tree_all_only",
-    "tree_any",
-    "tree_any_only",
-    "tree_flatten",
-    "tree_flatten_with_path",
-    "tree_is_leaf",
-    "tree_iter",
-    "tree_leaves",
-    "tree_leaves_with_path",
-    "tree_map",
-    "tree_map_",
-    "tree_map_only",
-    "tree_map_only_",
-    "tree_map_with_path",
-    "tree_structure",
-    "tree_unflatten",
-    "treespec_leaf",
-]
+    "arg_tree_leaves", "_broadcast_to_and_flatten", "BUILTIN_TYPES", "CONSTANT_NODES",
+    "Context", "_deque_flatten", "_deque_flatten_with_keys", "_deque_unflatten",
+    "_deregister_pytree_node", "_dict_flatten", "_dict_flatten_with_keys", "_dict_unflatten",
+    "_get_node_type", "GetAttrKey", "is_constant_class", "is_namedtuple_class",
+    "is_namedtuple_instance", "is_structseq_class", "is_structseq_instance", "key_get",
+    "KeyEntry", "KeyPath", "keystr", "LeafSpec", "_list_flatten", "_list_flatten_with_keys",
+    "_list_unflatten", "map_only", "MappingKey", "_namedtuple_flatten",
+    "_namedtuple_flatten_with_keys", "_namedtuple_unflatten", "NodeDef", "_ordereddict_flatten",
+    "_ordereddict_flatten_with_keys", "_ordereddict_unflatten", "PyTree", "register_constant",
+    "register_dataclass", "_register_pytree_node", "register_pytree_node", "SequenceKey",
+    "SUPPORTED_NODES", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten",
+    "tree_flatten_with_path", "tree_is_leaf", "tree_iter", "tree_leaves",
+    "tree_leaves_with_path", "tree_map", "tree_map_", "tree_map_only", "tree_map_only_",
+    "tree_map_with_path", "tree_structure", "tree_unflatten", "TreeSpec", "treespec_leaf",
+    "_tuple_flatten", "_tuple_flatten_with_keys", "_tuple_unflatten",
+]  # fmt: skip
 
 # PyTorch's names of what `_pytree_nodes` has.
 _deregister_pytree_node, _register_pytree_node = deregister_pytree_node, register_old
 _dict_flatten, _dict_unflatten = dict_flatten, dict_unflatten
 _dict_flatten_with_keys = dict_flatten_with_keys
 
+_tuple_flatten, _tuple_unflatten, _tuple_flatten_with_keys = SUPPORTED_NODES[tuple][1:]
+_list_flatten, _list_unflatten, _list_flatten_with_keys = SUPPORTED_NODES[list][1:]
+_namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = NAMEDTUPLE[1:]
+_ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = SUPPORTED_NODES[
+    OrderedDict
+][1:]
+_deque_flatten, _deque_unflatten, _deque_flatten_with_keys = SUPPORTED_NODES[deque][1:]
+is_structseq_instance = is_structseq_class = lambda value: False  # no results of C++ here
+
 PyTree = Any
 Context = Any
 KeyEntry = Any
 KeyPath = tuple[Any, ...]
 BUILTIN_TYPES = frozenset(node.type for node in BUILT_IN)
+
+
+def _get_node_type(tree: Any) -> Any:
+    """The key of a container's kind in SUPPORTED_NODES; of another object, its class."""
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
+
+
 IsLeaf = Callable[[Any], bool] | None
 
 

@@ -125,6 +125,7 @@ SUPPORTED_NODES.update({node.type: node for node in BUILT_IN})
 NAMEDTUPLE = NodeDef(
     namedtuple, lambda t: (list(t), type(t)), lambda v, c: c(*v), _fields_with_keys
 )
+SUPPORTED_NODES[namedtuple] = NAMEDTUPLE  # type: ignore[index]
 
 
 def find_node(tree: Any) -> NodeDef | None:

@@ -41,6 +41,15 @@ def _rng(state: Any) -> Iterator[None]:
         torch.set_rng_state(before)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The GPUs on which the arguments are, with their random states: none."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: str | None = None) -> None:
+    """Put back the random states of GPUs: there are none."""
+
+
 class _Conditions:
     """What a second run must find as the first one did: random numbers and autocast."""
 
@@ -240,6 +249,6 @@ def checkpoint_sequential(
 
 
 __all__ = [
-    "CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
-    "noop_context_fn",
+    "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction",
+    "get_device_states", "noop_context_fn", "set_device_states",
 ]  # fmt: skip

@@ -41,7 +41,7 @@ def test_forward_and_backward_are_those_of_llvm(what: str, name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", RUNS)
+@pytest.mark.parametrize("what", RUNS, ids=[f"{what}-opencl" for what in RUNS])
 def test_a_device_with_memory_of_its_own_gets_copies(what: str, monkeypatch) -> None:
     """PoCL works on the host's memory; here it is treated as a GPU that does not."""
     caps = find_backend("opencl").find()

@@ -47,7 +47,7 @@ def fill(model: Any, scale: float = 0.2) -> Any:
             shrink = (
                 scale if value.dim() < 2 else scale / np.sqrt(value.numel() / value.shape[0]) * 2
             )
-            found = drawn * shrink + (1.0 if is_gain else 0.0)
+            found = np.asarray(drawn * shrink + (1.0 if is_gain else 0.0))
             value.copy_(torch.from_numpy(found.astype(np.float32)).to(value.dtype))
         for name, value in model.named_buffers():
             if name.endswith("running_mean"):

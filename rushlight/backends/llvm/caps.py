@@ -31,6 +31,7 @@ class Target:
     avx512: bool  # masks on loads, stores and selects of every width
     fma: bool
     f16c: bool
+    bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
     x86: bool = True
     triple: str = ""
     scalable_bits: int = 0
@@ -77,6 +78,7 @@ def split_target(features: str) -> Target:
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
+        bfloat16_pairs=avx512 and has.get("avx512bf16", False),
         x86=x86,
         triple=triple,
         scalable_bits=scalable,

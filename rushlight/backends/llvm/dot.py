@@ -27,6 +27,7 @@ from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
+from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
 from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
@@ -35,6 +36,7 @@ from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import (
     DotSchedule,
     ThinSchedule,
+    choose_dot_schedule,
     choose_schedule,
     dot_grain,
     lanes_of,
@@ -42,6 +44,7 @@ from rushlight.backends.llvm.schedule import (
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.base.dtypes import int32
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
 from rushlight.ir.scalar import E, acc, cast
@@ -71,6 +74,8 @@ def lower_dot_grid(
         )
     ctx = context("")
     grid, chosen = plan_dot(grid, ctx.target, caps.threads)
+    if isinstance(schedule, DotSchedule) and isinstance(chosen, DotSchedule):
+        schedule = replace(schedule, pairs=chosen.pairs)
     schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
@@ -88,7 +93,11 @@ def plan_dot(
     """The form of a contraction that is emitted, and its schedule."""
     lanes = lanes_of(grid.acc_dtype, target)
     grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
-    return grid, choose_schedule(grid, target, threads)
+    schedule = choose_schedule(grid, target, threads)
+    if isinstance(schedule, DotSchedule) and suits_pairs(grid, target):
+        grid = in_pairs(grid)
+        schedule = replace(choose_dot_schedule(grid, target, threads), pairs=True)
+    return grid, schedule
 
 
 @dataclass(frozen=True)
@@ -123,23 +132,24 @@ class DotEmitter:
         # Panels of a a power of two apart would compete for cache lines.
         self.k_room = row_step or s.kc + s.lanes
         steps = (row_step, 1) if row_step else (1, s.rows)
-        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        packed = int32 if s.pairs else dtype
+        a, b = cast(grid.a, packed), cast(grid.b, packed)
         self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         whole_k = self.one_step or s.kc % s.lanes == 0
         whole_n = s.nc % s.lanes == 0
         self.a = Operand(
-            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step or None,
+            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, packed, row_step or None,
             s.along_k_a and whole_k,
         )  # fmt: skip
         self.b = Operand(
-            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
+            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, packed, None,
             whole_k if s.along_k_b else whole_n,
         )  # fmt: skip
         reads = _tile_reads(grid, s.lanes)
         self.outputs_ahead = ahead_of_outputs(grid, reads, s) if self.one_step else None
         self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
         asks = self.outputs_ahead is not None or self.b_ahead is not None
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, asks)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *steps, asks, s.pairs)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         self.few: ir.Function | None = None

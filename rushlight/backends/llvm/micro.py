@@ -18,6 +18,7 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.dot_pairs import multiply_pairs
 from rushlight.backends.llvm.memory import prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
 from rushlight.base.dtypes import DType
@@ -31,6 +32,7 @@ class MicroShape:
 
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
+    pairs: an element of a panel is two bfloat16 (dot_pairs.py).
     """
 
     rows: int
@@ -40,6 +42,7 @@ class MicroShape:
     row_step: int
     k_step: int
     asks_ahead: bool = False
+    pairs: bool = False
 
     @property
     def columns(self) -> int:
@@ -56,6 +59,8 @@ class MicroShape:
 
 def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.Value) -> ir.Value:
     """x * y + z over vectors: one rounding for floats, wrapping for ints."""
+    if shape.pairs:
+        return multiply_pairs(b, *args)
     if shape.dtype.is_floating_point:
         return fused_multiply_add(Op(b, args, shape.dtype, shape.dtype, target))
     x, y, z = args
@@ -71,7 +76,8 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
-    name = f"micro_{shape.dtype.name}_{size}{'_ahead' if shape.asks_ahead else ''}"
+    name = f"micro_{'pairs' if shape.pairs else shape.dtype.name}_{size}"
+    name += "_ahead" if shape.asks_ahead else ""
     if name in module.globals:
         return module.globals[name]
     more = [PTR, I64, PTR] if shape.asks_ahead else []

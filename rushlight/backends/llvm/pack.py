@@ -32,11 +32,13 @@ from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.schedule import PLAIN_COST
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, int32
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
+# Two loads, side by side in one number (dot_pairs.py).
+PAIR_COST = 9
 CACHE_LINE = 64
 # Steps of k between asking for memory and packing it (measured: 4 is too few, 24 no better).
 ROWS_AHEAD = 12
@@ -69,6 +71,12 @@ class Operand:
     def slack(self) -> int:
         """Elements that packing may write behind a panel."""
         return self.lanes * (self.width + 1)
+
+    @property
+    def is_plain(self) -> bool:
+        """Little more than loads, so nothing is worth computing ahead for all k."""
+        cost = find_accesses([self.value], ()).cost()
+        return cost <= (PAIR_COST if self.dtype is int32 else PLAIN_COST)
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class PackEmitter:
         self.ctx, self.operand = ctx, operand
         o = operand
         self.align = o.lanes * o.itemsize
-        self.plain = find_accesses([o.value], ()).cost() <= PLAIN_COST
+        self.plain = o.is_plain
         turned = o.along_k and o.row_step is None
         self.tile = ctx.stack_array(o.element, o.lanes * o.lanes) if turned else None
 

@@ -12,6 +12,7 @@ from math import prod
 
 from rushlight.backends.llvm.access import (
     OTHER,
+    PAIR,
     Accesses,
     find_accesses,
     period_along,
@@ -55,6 +56,7 @@ class DotSchedule:
     """rows, vectors, lanes: the register block. mc, nc, kc: the cache blocks, in elements.
 
     along_k_a, along_k_b: read the operand along k and turn blocks in registers while packing.
+    pairs: the grid is one of pairs (dot_pairs.py).
     """
 
     rows: int
@@ -65,6 +67,7 @@ class DotSchedule:
     kc: int
     along_k_a: bool
     along_k_b: bool
+    pairs: bool = False
 
     @property
     def columns(self) -> int:
@@ -308,11 +311,11 @@ def _share(
 
 
 def along_k(e: E, lane: Axis, k: Axis, aligned: int = 0) -> bool:
-    """True when the loads of e are contiguous along k and not along the lane axis. aligned: the
+    """True when the loads of e lie side by side along k and not along the lane axis. aligned: the
     number of lanes, where vectors start at multiples of it."""
     access = find_accesses([e], ())
     along, across = _strides(access, k, aligned), _strides(access, lane, aligned)
-    return 1 in along and OTHER not in along and OTHER in across
+    return (1 in along or PAIR in along) and OTHER not in along and OTHER in across
 
 
 def _strides(access: Accesses, axis: Axis, aligned: int = 0) -> list[int | None]:

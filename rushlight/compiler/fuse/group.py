@@ -32,6 +32,8 @@ class Group:
     members: list[Node] = field(default_factory=list)
     at: dict[Node, tuple] = field(default_factory=dict)
     weight: int = 0
+    # Values and buffers of others that it reads.
+    reads: set[Node] = field(default_factory=set)
     before: int = 0  # bit set of groups that must run earlier
     # Of an attention: which of its results a member is, or is made of.
     head: dict[Node, Node] = field(default_factory=dict)

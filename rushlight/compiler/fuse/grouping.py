@@ -10,6 +10,7 @@ it reads when (1) every member that it reads is read exactly at that member's ow
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
@@ -38,8 +39,11 @@ Reason = tuple[Any, ...]
 class Grouping:
     """The state of grouping: points are added in topological order."""
 
-    def __init__(self, points: Points, hints: Hints, trace: Trace = SILENT) -> None:
+    def __init__(
+        self, points: Points, hints: Hints, trace: Trace = SILENT, most_buffers: int = 0
+    ) -> None:
         self.points, self.hints, self.trace = points, hints, trace
+        self.most_buffers = most_buffers
         self.groups: list[Group] = []
         self._numbers = itertools.count()
         self.group_of: dict[Node, Group] = {}
@@ -166,7 +170,14 @@ class Grouping:
         for group in ordered:
             if group.weight >= MAX_WEIGHT:
                 self._note(node, group, ("kernel_full", MAX_WEIGHT))
-        return [g for g in ordered if g.weight < MAX_WEIGHT]
+        return [g for g in ordered if g.weight < MAX_WEIGHT and self._has_room(g, [node], sources)]
+
+    def _has_room(self, group: Group, nodes: list[Node], sources: Iterable[Node]) -> bool:
+        """May the kernel have the buffers that these nodes want? As if all members were stored."""
+        if not self.most_buffers:
+            return True
+        outside = group.reads.union(s for s in sources if s not in group.at)
+        return len(outside) + len(group.members) + len(nodes) <= self.most_buffers
 
     @staticmethod
     def _head(group: Group, sources: list[Node]) -> Node | None:
@@ -243,6 +254,8 @@ class Grouping:
             return False
         if other.before >> group.number & 1:
             return False
+        if not self._has_room(group, other.members, other.reads):
+            return False
         where = self._where(group, node, group.at[node])
         return group.weight + other.weight < MAX_WEIGHT and all(
             same_place(at, other.at[source], source)
@@ -281,6 +294,7 @@ class Grouping:
         group.members = other.members + group.members
         group.at = other.at | group.at
         group.weight += other.weight
+        group.reads |= other.reads
         self.group_of.update(dict.fromkeys(other.members, group))
         self.groups.remove(other)
         for readers in self._readers.values():
@@ -298,6 +312,7 @@ class Grouping:
         group.weight += self.points.weights.get(node, 1)
         self.group_of[node] = group
         gained = 0
+        group.reads.update(source for source in sources if source not in group.at)
         for source in sources:
             self._readers.setdefault(source, []).append(group)
             other = self.group_of.get(source)
@@ -341,9 +356,11 @@ def _is_map(node: Node) -> bool:
     return node.op.kind in kinds and not is_in_pieces(node)
 
 
-def group_points(points: Points, hints: Hints, trace: Trace = SILENT) -> list[Group]:
-    """Groups in an order in which they can run."""
-    groups = Grouping(points, hints, trace).run()
+def group_points(
+    points: Points, hints: Hints, trace: Trace = SILENT, most_buffers: int = 0
+) -> list[Group]:
+    """Groups in an order in which they can run. `most_buffers`: of one kernel; 0: any number."""
+    groups = Grouping(points, hints, trace, most_buffers).run()
     return _in_order(groups)
 
 

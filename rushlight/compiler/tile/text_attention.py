@@ -159,11 +159,11 @@ class Reader:
 
     def runs(self) -> ir.Runs:
         text = self.text
-        sizes = [int(text.take()) for _ in range(4)]
+        rows, tile, group, part = (int(text.take()) for _ in range(4))
         text.take("row")
         (row,) = text.axes("run")
         (run,) = text.axes("{")
-        return ir.Runs(*sizes, row, run, *self.ended())
+        return ir.Runs(rows, tile, group, part, row, run, *self.ended())
 
     def sum(self) -> ir.PairSum:
         over = self.text.take()

@@ -35,18 +35,25 @@ from rushlight.nn.modules.module_state import (
 from rushlight.nn.parameter import Buffer, Parameter
 
 __all__ = [
-    "_EXTRA_STATE_KEY_SUFFIX",
-    "_IncompatibleKeys",
-    "Module",
-    "register_module_backward_hook",
-    "register_module_buffer_registration_hook",
-    "register_module_forward_hook",
-    "register_module_forward_pre_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-    "register_module_module_registration_hook",
+    "_EXTRA_STATE_KEY_SUFFIX", "_global_backward_hooks", "_global_backward_pre_hooks",
+    "_global_buffer_registration_hooks", "_global_forward_hooks", "_global_forward_pre_hooks",
+    "_global_module_registration_hooks", "_global_parameter_registration_hooks",
+    "_IncompatibleKeys", "Module", "register_module_backward_hook",
+    "register_module_buffer_registration_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook", "register_module_full_backward_hook",
+    "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
-]
+]  # fmt: skip
+
+# PyTorch's names of the hooks of all modules.
+_global_parameter_registration_hooks = global_hooks.parameter_registration
+_global_buffer_registration_hooks = global_hooks.buffer_registration
+_global_module_registration_hooks = global_hooks.module_registration
+_global_forward_pre_hooks, _global_forward_hooks = global_hooks.forward_pre, global_hooks.forward
+_global_backward_pre_hooks, _global_backward_hooks = (
+    global_hooks.backward_pre,
+    global_hooks.backward,
+)
 
 _EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY
 FIELDS: dict[str, Callable[[], Any]] = {

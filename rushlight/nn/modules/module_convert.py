@@ -28,6 +28,8 @@ def parse_to(
             other = arg
         elif isinstance(arg, torch.dtype):
             dtype = arg
+        elif isinstance(arg, type):  # one of Python's: float is torch.float64
+            dtype = torch.empty(0, dtype=arg).dtype
         elif isinstance(arg, bool):
             non_blocking = arg
         elif arg is not None:

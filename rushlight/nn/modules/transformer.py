@@ -24,7 +24,7 @@ Tensor = torch.Tensor
 Activation = str | Callable[[Tensor], Tensor]
 
 
-def find_activation(activation: Activation) -> Callable[[Tensor], Tensor]:
+def _get_activation_fn(activation: Activation) -> Callable[[Tensor], Tensor]:
     """The function of a name."""
     if not isinstance(activation, str):
         return activation
@@ -86,7 +86,7 @@ class _Layer(Module):
             setattr(self, f"norm{number}", norm)
         for number in blocks:
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = find_activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)

@@ -71,6 +71,22 @@ def _replaced(module: Module, given: dict[str, Tensor]) -> Iterator[None]:
             registry[name] = tensor
 
 
+@contextmanager
+def _reparametrize_module(
+    module: Module,
+    parameters_and_buffers: dict[str, Tensor],
+    tie_weights: bool = False,
+    strict: bool = False,
+    stack_weights: bool = False,
+) -> Iterator[None]:
+    """Inside, the module has these parameters and buffers; see `functional_call`."""
+    given = parameters_and_buffers
+    if strict:
+        check_keys(module, given)
+    with _replaced(module, tied_names(module, given) if tie_weights else given):
+        yield
+
+
 def functional_call(
     module: Module,
     parameters_and_buffers: dict[str, Tensor] | tuple[dict[str, Tensor], ...],
@@ -103,10 +119,6 @@ def functional_call(
                 "ambiguous"
             )
         given = {key: value for part in given for key, value in part.items()}
-    if strict:
-        check_keys(module, given)
-    if tie_weights:
-        given = tied_names(module, given)
     positional = () if args is None else args if isinstance(args, tuple) else (args,)
-    with _replaced(module, given):
+    with _reparametrize_module(module, given, tie_weights, strict):
         return module(*positional, **({} if kwargs is None else kwargs))

@@ -18,8 +18,10 @@ HEAD = """\
 Every op record in every dtype that it takes, and every kind of tile program, compared with the
 interpreter: the same bits where a backend promises them, else to a tolerance
 (`rushlight/testing/conformance/run.py`). "Refused" is said before anything runs, with the reason.
-Rows are written by `rushlight conformance NAME --write docs/conformance.md`; random graphs come on
-top in `make test-backends`.
+Rows are written by `rushlight conformance NAME --write docs/conformance.md` (a sample, by a fixed
+seed: `--sample N`); random graphs come on top in `make test-backends`. `interp` is what the others
+are compared with; `tests/conformance/test_meaning.py` compares it with the records in numpy. No row
+is of a GPU: none was at hand.
 
 | backend | ran as | dtypes of records | cases | supported | refused, why | failed |
 | --- | --- | --- | --- | --- | --- | --- |

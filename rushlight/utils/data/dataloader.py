@@ -14,7 +14,15 @@ from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset, fetch
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from rushlight.utils.data.worker import Job
-from rushlight.utils.data.workers import WorkerPass, WorkerPool
+from rushlight.utils.data.workers import WorkerPass, WorkerPool, _BaseDataLoaderIter
+
+__all__ = [
+    "_collate_fn_t", "_worker_init_fn_t",
+]  # fmt: skip
+
+_MultiProcessingDataLoaderIter = WorkerPass
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
 
 FIXED_ATTRIBUTES = (
     "batch_size",
@@ -31,6 +39,18 @@ class EndlessSampler(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """One pass over the data without workers."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+        self._batches = loader._iterable_batches() if loader._is_iterable else (
+            loader._indexed_batches())  # fmt: skip
+
+    def __next__(self) -> Any:
+        return self.loader._pinned_if_wanted(next(self._batches))
 
 
 class DataLoader:
@@ -180,8 +200,7 @@ class DataLoader:
             pool = WorkerPool(self) if self._pool is None else self._pool
             self._pool = pool if self.persistent_workers else None
             return WorkerPass(self, pool, int(draw.item()))
-        batches = self._iterable_batches() if self._is_iterable else self._indexed_batches()
-        return map(self._pinned_if_wanted, batches) if self.pin_memory else batches
+        return _SingleProcessDataLoaderIter(self)
 
     def _forget_workers(self) -> None:
         """Start new workers for the next pass."""

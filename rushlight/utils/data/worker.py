@@ -17,11 +17,17 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
+
 import rushlight as torch
 from rushlight.utils.data import seeds
 from rushlight.utils.data.dataset import fetch
 from rushlight.utils.data.transport import Mailbox
 from rushlight.utils.data.worker_error import WorkerError
+
+__all__ = [
+    "_generate_state",
+]  # fmt: skip
 
 PARENT_CHECK_SECONDS = 5.0
 NO_SAMPLE = object()
@@ -64,6 +70,12 @@ class Job:
     worker_init_fn: Callable[[int], Any] | None
     worker_id: int
     num_workers: int
+
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Four words of 32 bits to seed numpy with, from a seed of 64 bits and a worker's number."""
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(words).generate_state(4)]
 
 
 def fetch_seeded(dataset: Any, indices: list[Any], seed_of: Callable[[int], None]) -> list[Any]:

@@ -137,7 +137,20 @@ class WorkerPool:
         self.shutdown()
 
 
-class WorkerPass:
+class _BaseDataLoaderIter:
+    """One pass over the data of a loader: an iterator of batches, which knows how many."""
+
+    loader: Any
+
+    def __iter__(self) -> _BaseDataLoaderIter:
+        return self
+
+    def __len__(self) -> int:
+        """The number of batches of a pass."""
+        return len(self.loader)
+
+
+class WorkerPass(_BaseDataLoaderIter):
     """One pass over the data with workers: an iterator of batches."""
 
     def __init__(self, loader: Any, pool: WorkerPool, seed: int) -> None:
@@ -156,9 +169,6 @@ class WorkerPass:
         self.number = pool.start_pass(seed)
         for _ in range(loader.prefetch_factor * loader.num_workers):
             self._send_task()
-
-    def __iter__(self) -> WorkerPass:
-        return self
 
     def _send_task(self) -> None:
         """Give the next task to the next worker that still has data."""
@@ -237,10 +247,6 @@ class WorkerPass:
                 "examples.",
                 stacklevel=3,
             )
-
-    def __len__(self) -> int:
-        """The number of batches of a pass."""
-        return len(self.loader)
 
     def _finish(self) -> None:
         if not self.is_persistent:

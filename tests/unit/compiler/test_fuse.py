@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from compile_parts import gradients, groups_of, leaf, points_of
+from compile_parts import NO_HINTS, gradients, groups_of, leaf, points_of
 
 import rushlight.ops as O
 from rushlight.base.dtypes import int64
 from rushlight.compiler.fuse.group import Group
+from rushlight.compiler.fuse.grouping import group_points
 from rushlight.ir.node import Node
 
 
@@ -176,3 +177,16 @@ def test_pieces_scan_sort_scatter_stand_alone() -> None:
     assert kinds(O.argsort_(x, 1, False)) == ["sort"]
     assert kinds(O.scatter_nd(x, leaf(10, 64), [i], "sum")) == ["scatter"]
     assert kinds(O.gather_nd(x, [i])) == ["map"]
+
+
+def test_a_kernel_has_no_more_buffers_than_the_target_allows() -> None:
+    """Updates that read one factor would be one kernel."""
+    factor, leaves = leaf(1), [leaf(8) for _ in range(20)]
+    roots = [O.add(O.mul(one, factor), 1.0) for one in leaves]
+    points = points_of(*roots)
+    wide = [g for g in group_points(points, NO_HINTS) if g.kind == "map"]
+    narrow = [g for g in group_points(points, NO_HINTS, most_buffers=9) if g.kind == "map"]
+    assert len(narrow) > len(wide)
+    for group in narrow:
+        assert len(group.reads) + len(group.members) <= 9
+    assert {m for g in narrow for m in g.members} == {m for g in wide for m in g.members}

@@ -1,0 +1,36 @@
+"""Products of matrices in NVIDIA's CuTe DSL, for sm_90 (extra: `cute`): compiled, not launched.
+
+from rushlight.backends.cute.compile_impl import compile_gemm
+print(compile_gemm("bfloat16").ptx)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+
+from rushlight.base.errors import BackendError
+from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Missing, Plan
+from rushlight.compiler.tile.ir import Program
+
+FIX = "pip install 'rushlight[cute]'"
+WHY = "its products are compiled for sm_90 (compile_gemm), no plan is launched through it"
+
+
+def find() -> Caps | Missing:
+    if importlib.util.find_spec("cutlass") is None:
+        return Missing("nvidia-cutlass-dsl is not installed", FIX)
+    return Missing(WHY, "RUSHLIGHT_BACKEND=triton is for NVIDIA GPUs")
+
+
+def build(programs: Sequence[Program], caps: Caps) -> list[Executable]:
+    raise BackendError(f"backend cute: {WHY}")
+
+
+def load(plan: Plan, caps: Caps) -> LoadedPlan:
+    raise BackendError(f"backend cute: {WHY}")
+
+
+BACKEND = Backend("cute", find, build, load)
+
+__all__ = ["BACKEND"]

@@ -1,0 +1,83 @@
+"""Products of bfloat16 pairs: the same chains as without the instruction, bit by bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rushlight.backends.llvm.build import lower
+from rushlight.backends.llvm.caps import find_caps, split_target
+from rushlight.backends.llvm.dot import plan_dot
+from rushlight.backends.llvm.jit import assembly_of
+from rushlight.base.dtypes import bfloat16, float16, float32
+from rushlight.ir.symint import Var
+from tests.unit.backends.dot_cases import OTHER_SCHEDULES, inputs, matmul, result_of, same_bits
+
+HERE = find_caps("", 2)
+WITHOUT = find_caps("-avx512bf16", 2)
+HAS_PAIRS = split_target(HERE.features).bfloat16_pairs
+needs_pairs = pytest.mark.skipif(not HAS_PAIRS, reason="this CPU does not multiply pairs")
+
+
+def in_bfloat16(*sizes, out=float32, **layout):
+    return matmul(*sizes, dtype=bfloat16, out=out, **layout)
+
+
+@needs_pairs
+@pytest.mark.parametrize("layout", [{}, {"ta": True}, {"tb": True}, {"ta": True, "tb": True}])
+@pytest.mark.parametrize("sizes", [(1, 40, 50, 64), (2, 17, 33, 6), (1, 64, 16, 1026)])
+def test_same_bits_as_single_products(sizes, layout):
+    case = in_bfloat16(*sizes, **layout)
+    arrays = inputs(case)
+    expected = result_of(case, WITHOUT, arrays=arrays)
+    assert same_bits(result_of(case, HERE, arrays=arrays), expected)
+    for schedule in OTHER_SCHEDULES:
+        assert same_bits(result_of(case, HERE, schedule, arrays=arrays), expected)
+
+
+@needs_pairs
+def test_infinities_and_nans_go_through():
+    case = in_bfloat16(1, 20, 20, 32)
+    left, right, out = inputs(case)
+    left[5], left[40], right[7] = np.inf, np.nan, -np.inf
+    arrays = [left, right, out]
+    with np.errstate(invalid="ignore"):
+        expected = result_of(case, WITHOUT, arrays=arrays)
+    np.testing.assert_array_equal(result_of(case, HERE, arrays=arrays), expected)
+
+
+@needs_pairs
+def test_rounding_to_the_result_is_the_same():
+    case = in_bfloat16(1, 30, 48, 128, out=bfloat16)
+    arrays = inputs(case)
+    assert same_bits(result_of(case, HERE, arrays=arrays), result_of(case, WITHOUT, arrays=arrays))
+
+
+@pytest.mark.parametrize(
+    ("case", "paired"),
+    [
+        (in_bfloat16(1, 64, 64, 64), True),
+        (in_bfloat16(1, 64, 64, 2 * Var("K", 1)), True),
+        (in_bfloat16(1, 64, 64, 63), False),  # no whole pairs
+        (in_bfloat16(1, 64, 64, Var("K", 1)), False),
+        (in_bfloat16(1, 1, 64, 64), False),  # a matrix times a vector is read in place
+        (matmul(1, 64, 64, 64, dtype=float16), False),
+        (matmul(1, 64, 64, 64), False),
+    ],
+)
+def test_which_products_are_of_pairs(case, paired):
+    """The code is made for a CPU that has them, whatever this one is."""
+    target = split_target(find_caps("+avx512bf16", 2).features)
+    _, schedule = plan_dot(case.grid, target, 2)
+    assert getattr(schedule, "pairs", False) == (paired and target.avx512)
+
+
+def test_the_inner_loop_multiplies_pairs():
+    caps = find_caps("+avx512bf16", 2)
+    if not split_target(caps.features).avx512:
+        pytest.skip("LLVM makes pairs for AVX-512 alone")
+    module, _ = lower([in_bfloat16(1, 256, 256, 256).program], caps)
+    text = assembly_of(str(module), split_target(caps.features))
+    micro = text[text.index("\nmicro_pairs") :]
+    assert micro.count("vdpbf16ps") >= 16
+    assert "vfmadd" not in micro[: micro.index(".Lfunc_end")]
