@@ -26,9 +26,10 @@ MOST_TAPS = 25
 
 def is_depthwise(channels: Any, out: Any, kernel: Sequence[Any], groups: int) -> bool:
     """One channel in and one out per group, and few taps."""
-    if not all(map(is_static, (channels, out, *kernel))):
+    taps = product(kernel)
+    if not isinstance(taps, int) or not all(map(is_static, (channels, out))):
         return False
-    return groups > 1 and channels == out == groups and int(product(kernel)) <= MOST_TAPS
+    return groups > 1 and channels == out == groups and taps <= MOST_TAPS
 
 
 def depthwise(x: Any, weight: Any, stride: Sequence[Any], dilation: Sequence[Any]) -> Any:
