@@ -130,6 +130,6 @@ def count_value(sizes: Sequence[Any], dtype: DType) -> Node:
     return late.size_product(tuple(sizes), dtype)
 
 
-def wrap_index(index: Any, size: Any) -> Any:
-    """Negative indices count from the end."""
-    return late.where(late.lt(index, 0), late.add(index, size_value(size)), index)
+def wrap_index(index: Any, size: Node) -> Any:
+    """Negative indices count from the end; `size` as a 0-dim operand."""
+    return late.where(late.lt(index, 0), late.add(index, size), index)

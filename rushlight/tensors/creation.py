@@ -245,9 +245,10 @@ def linspace(
             ((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1)).item(), wide
         )
         up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
-        back = ops.sub.node(const_node(steps - 1, wide), index)
+        back = ops.sub.node(number_node(steps - 1, wide), index)
         down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
-        node = ops.where.node(ops.lt.node(count, float(steps // 2)), up, down)
+        half = number_node(float(steps // 2), count.dtype)
+        node = ops.where.node(ops.lt.node(count, half), up, down)
     return made(node if dtype is wide else ops.cast.node(node, dtype), **options)
 
 

@@ -332,7 +332,8 @@ def _ready(index: Tensor, size: int, dim: int, batch: tuple) -> Node:
             bad = high if high >= size else low
             raise _out_of_bounds(bad, dim, size)
     if not known or low < 0:
-        node = wrap_index(node, size)
+        # An input of the program, not a constant: other sizes run the same program.
+        node = wrap_index(node, number_node(size, int64))
     return node if node.shape == batch else ops.expand.node(node, batch)
 
 

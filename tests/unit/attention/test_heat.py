@@ -81,8 +81,8 @@ def test_every_mask_is_drawn(name, capsys, tmp_path):
 def test_causal_as_text(capsys):
     assert cli.main(["mask", "causal", "--length", "4", "--block", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1:5] == ["██      ", "████    ", "██████  ", "████████"]
-    assert lines[5] == "4 x 4, 37.5 % in absent blocks of 1"
+    assert lines[:4] == ["██      ", "████    ", "██████  ", "████████"]
+    assert lines[4] == "4 x 4, 37.5 % in absent blocks of 1"
 
 
 def test_parameters_and_large_masks(capsys, tmp_path, monkeypatch):

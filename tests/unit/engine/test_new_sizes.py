@@ -38,3 +38,32 @@ def test_a_new_size_is_no_new_program(name):
         weight.grad.tolist()
         compiled.append(PROGRAMS.compiled - before)
     assert not any(compiled[3:]), compiled
+
+
+INDEXED = {  # of x (rows, 5), by indices that nobody has looked at
+    "rows": lambda x: x[torch.arange(4) % 3],
+    "the last of each": lambda x: x.t()[torch.arange(5), torch.arange(5) % 2],
+    "counted from the end": lambda x: x[-1 - torch.arange(3)],
+    "index_select": lambda x: x.index_select(0, torch.arange(4)),
+    "a column written": lambda x: x.clone().index_fill_(0, torch.arange(2), 3.0),
+    "rows put": lambda x: x.index_put((torch.arange(2),), torch.ones(5)),
+    "linspace": lambda x: torch.linspace(0, 1, len(x)),
+    **{
+        f"interpolate {mode}": lambda x, mode=mode: F.interpolate(
+            x[None, None], size=(7, 7), mode=mode
+        )
+        for mode in ("nearest", "nearest-exact", "bilinear", "bicubic", "area")
+    },
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_into_another_size_is_no_new_program(name):
+    compiled = []
+    for rows in (8, 11, 13, 16, 18, 23, 31):
+        x = torch.arange(5.0 * rows).reshape(rows, 5).sin()
+        x.tolist()
+        before = PROGRAMS.compiled
+        INDEXED[name](x).tolist()
+        compiled.append(PROGRAMS.compiled - before)
+    assert not any(compiled[3:]), compiled
