@@ -35,6 +35,13 @@ def test_modules_of_parts_that_are_not_there_have_their_inner_names():
         importlib.import_module("rushlight.distributed.no_such_module")
 
 
+def test_modules_below_them_are_found_as_attributes():
+    quantization = torch.ao.quantization
+    assert quantization is importlib.import_module("rushlight.ao.quantization")
+    with pytest.raises(NotImplementedError, match="no quantized dtypes"):
+        quantization.quantize_dynamic(torch.nn.Linear(2, 2))
+
+
 def test_questions_about_them_are_answered():
     rpc = importlib.import_module("rushlight.distributed.rpc")
     assert rpc.is_available() is False
