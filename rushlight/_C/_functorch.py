@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import rushlight as torch
 from rushlight import names as _names
-from rushlight.func.vmap_names import refused
 
 __getattr__ = _names.getattr_of(__name__)
 
@@ -47,8 +47,8 @@ def peek_interpreter_stack() -> None:
     return None
 
 
-_add_batch_dim = _remove_batch_dim = get_batch_dim = refused
-_vmap_increment_nesting = _vmap_decrement_nesting = refused
+_add_batch_dim = _remove_batch_dim = get_batch_dim = torch.func.vmap_names.refused
+_vmap_increment_nesting = _vmap_decrement_nesting = torch.func.vmap_names.refused
 
 
 def maybe_get_bdim(tensor: Any) -> int:
