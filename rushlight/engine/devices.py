@@ -20,12 +20,18 @@ from rushlight.ir.node import Node, topological
 from rushlight.runtime.nvml_impl import Nvml
 from rushlight.runtime.telemetry import Source
 
+# Devices that are reached by another name.
+ELSEWHERE = {
+    "xpu": "; an Intel GPU with an OpenCL driver is the device 'opencl'",
+    "hip": "; an AMD GPU with an OpenCL driver is the device 'opencl'",
+}
+
 
 def why_missing(kind: str) -> str:
     """Why there is no device of this type; "" if there is one."""
     name = DEVICE_BACKENDS.get(kind)
     if name is None:
-        return "no code generator is for it"
+        return f"no code generator is for it{ELSEWHERE.get(kind, '')}"
     found = find_backend(name).find()
     if not isinstance(found, Missing):
         return ""

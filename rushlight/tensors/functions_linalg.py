@@ -378,7 +378,7 @@ FUNCTIONS: dict[str, Callable] = {
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
         trace, kron, cdist, einsum, chain_matmul, det, matrix_power, vdot, cross,
     ),
-    "ger": outer, "spmm": mm, "dsmm": mm,  # a sparse matrix by a dense one, as mm does too
+    "ger": outer,
 }  # fmt: skip
 
 

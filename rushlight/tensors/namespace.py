@@ -192,6 +192,8 @@ TABLE.update(families.FUNCTIONS)
 TABLE.update(
     {alias: TABLE[name] for alias, name in functions_math.ALIASES.items() if name in TABLE}
 )
+# A sparse matrix by a dense one, which `mm` does too; they are no methods.
+TABLE.update(spmm=TABLE["mm"], dsmm=TABLE["mm"])
 TABLE.update(OLD_CLASSES)
 TABLE.update(autocast.FUNCTIONS)
 TABLE.update(by_name(

@@ -130,8 +130,7 @@ class Tensor(GradSide):
         if view is None:
             return self._storage.snapshot()
         if 2 * self.numel() > self._storage.node.numel() and not self.is_contiguous():
-            # One run of memory is copied many times faster than elements that lie apart.
-            return read_through(self._storage.snapshot(), view.steps)
+            return read_through(self._storage.snapshot(), view.steps)  # faster in one run
         return self._storage.foreign_view(self._shape, self.stride(), view.offset)
 
     def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:

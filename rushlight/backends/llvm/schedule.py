@@ -31,6 +31,7 @@ A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
+LONG_INSTANCE_WORK = 32 << 20
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
@@ -298,7 +299,14 @@ def _share(
     batch = 1
     for x in extents[3:]:
         batch *= x
-    while batch * ceildiv(m, mc) * ceildiv(n, nc) < 2 * threads and mc * nc * k > MIN_INSTANCE_WORK:
+    while mc * nc * k > MIN_INSTANCE_WORK:
+        count = batch * ceildiv(m, mc) * ceildiv(n, nc)
+        # Each instance packs for itself, so as many equal ones as threads are better than more,
+        # if they are long: a thread that starts late matters little then.
+        is_even = (m <= mc or m % mc == 0) and (n <= nc or n % nc == 0)
+        is_long = mc * nc * k >= LONG_INSTANCE_WORK
+        if count >= 2 * threads or (count == threads and is_even and is_long):
+            break
         if nc >= mc and nc > columns:
             nc = ceildiv(ceildiv(nc, 2), columns) * columns
         elif mc > rows:

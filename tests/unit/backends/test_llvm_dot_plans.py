@@ -135,6 +135,20 @@ def test_schedules_use_the_registers_and_serve_all_threads():
     assert isinstance(thin, ThinSchedule)
 
 
+def test_as_many_long_equal_instances_as_threads_are_enough():
+    """Each packs its operands for itself: halving them once more would pack a twice as often."""
+
+    def instances(m: int, n: int, k: int, threads: int) -> int:
+        s = choose_schedule(matmul(1, m, n, k).grid, split_target(AVX512.features), threads)
+        assert isinstance(s, DotSchedule)
+        return -(-m // s.mc) * -(-n // s.nc)
+
+    assert instances(128, 512, 32000, 1) == 1
+    assert instances(128, 512, 32000, 2) == 2
+    assert instances(128, 512, 32000, 3) >= 6
+    assert instances(128, 512, 64, 2) >= 4  # short ones: a late thread would matter
+
+
 def test_programs_of_one_module_share_the_micro_kernel():
     cases = [matmul(1, 1024, n, 512) for n in (512, 1024, 2048)]
     module, _ = lower([case.program for case in cases], AVX512)
@@ -251,11 +265,38 @@ def filter_gradient(images, channels, side, filters) -> Case:
     return Case(Program("filters", (x, g, y), (), (), (grid,)), grid)
 
 
-@pytest.mark.parametrize(("side", "folds"), [(4, True), (16, True), (12, True), (7, False)])
-def test_images_become_columns_where_no_vector_lies_in_two(side, folds):
-    grid = convolution(3, 5, side, 9).grid
-    assert (not fold_into_columns(grid, 16).batch) == folds
+@pytest.mark.parametrize(("side", "folds"), [(4, True), (16, True), (7, True), (2, False)])
+def test_images_become_columns(side, folds):
+    """Each begins with a vector of its own; a few columns alone would leave most of it empty."""
+    grid = fold_into_columns(convolution(3, 5, side, 9).grid, 16)
+    assert (not grid.batch) == folds
+    assert not folds or grid.n.extent == 3 * -(-(side**2) // 16) * 16
     assert fold_into_columns(matmul(3, 5, 16, 7).grid, 16).batch  # a is of the batch, too
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("width", [9, 32, 49])
+def test_shared_left_side_with_a_residual(target, width):
+    """out[s, i, j] = w[i] @ x[s, :, j] + r[s, i, j] + c[j]: only columns that exist are touched."""
+    batch, m, k = 5, 23, 18
+    axes = [Axis(x, e) for x, e in zip("smnk", (batch, m, width, k), strict=True)]
+    b, i, j, p = (axis.var for axis in axes)
+    w, x = Buffer("w", float32, m * k), Buffer("x", float32, batch * k * width)
+    r, c = Buffer("r", float32, batch * m * width), Buffer("c", float32, width)
+    out = Buffer("out", float32, batch * m * width, "out")
+    at = (b * m + i) * width + j
+    store = Store(out, at, acc(float32) + load(r, at) + load(c, j))
+    right = load(x, (b * k + p) * width + j)
+    grid = DotGrid((axes[0],), *axes[1:], load(w, i * k + p), right, float32, (store,))
+    case = Case(Program("shared", (w, x, r, c, out), (), (), (grid,)), grid)
+    arrays = inputs(case)
+    plain = matmul(batch, m, width, k)
+    wide = np.ascontiguousarray(np.broadcast_to(arrays[0].reshape(1, m, k), (batch, m, k))).ravel()
+    sums = result_of(plain, arrays=[wide, arrays[1], arrays[4]])
+    expected = sums + arrays[2] + np.tile(arrays[3], batch * m)
+    assert same_bits(result_of(case, TARGETS[target], arrays=arrays), expected)
+    for schedule in OTHER_SCHEDULES:
+        assert same_bits(result_of(case, schedule=schedule, arrays=arrays), expected)
 
 
 def test_divisions_of_the_lanes_stay_out_of_the_loop_over_k():

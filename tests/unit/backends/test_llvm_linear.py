@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rushlight.backends.llvm.linear import split_by_lane, steps_of
@@ -33,6 +33,7 @@ def depends(atom) -> bool:
     return "d" in variables(make_polynomial({(atom,): 1}, 0))
 
 
+@settings(deadline=None)
 @given(indices(), st.sampled_from([2, 4, 8, 16]), st.integers(0, 200), st.booleans())
 def test_parts_add_up_to_the_index(index, lanes, number, aligned):
     if not isinstance(index, Expr):
