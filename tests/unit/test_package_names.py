@@ -159,3 +159,16 @@ def test_lowrank_factors():
     torch.testing.assert_close(u @ s.diag() @ v.T, wide - wide.mean(0), atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match="q"):
         torch.svd_lowrank(wide, q=7)
+
+
+def test_star_imports_bring_the_main_class():
+    for module, names in (
+        ("utils.data.dataloader", "DataLoader default_collate default_convert get_worker_info"),
+        ("optim.optimizer", "Optimizer register_optimizer_step_post_hook"),
+        ("utils.weak", "WeakIdKeyDictionary WeakIdRef"),
+        ("nn.parallel.scatter_gather", "gather scatter"),
+        ("__config__", "show parallel_info"),
+    ):
+        space = {}
+        exec(f"from rushlight.{module} import *", space)
+        assert set(names.split()) <= set(space), module
