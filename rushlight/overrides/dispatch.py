@@ -137,6 +137,12 @@ class Overridable:
     def __hash__(self) -> int:
         return hash(self.__wrapped__)
 
+    @property
+    def public_name(self) -> str:
+        """What programs call it by: torch.nn.functional.softmax."""
+        module, name = self._place
+        return f"torch{module.removeprefix('rushlight')}.{name}"
+
     def __repr__(self) -> str:
         return repr(self.__wrapped__)
 
