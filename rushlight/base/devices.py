@@ -123,7 +123,7 @@ def find_device(wanted: Any) -> device:
         DEVICES.used = True
         return _HERE.setdefault(found.type, device(found.type))
     if found.type == "cuda":
-        raise AssertionError(f"Torch not compiled with CUDA enabled: {why}")
+        raise AssertionError(f"Torch not compiled with CUDA enabled\n{why}")
     why = why or "there is one device of this type"
     raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
 

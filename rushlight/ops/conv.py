@@ -26,6 +26,8 @@ from rushlight.ops.rules import Shape, common_dtype, is_static
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.window import pad_space, unfold, window_count
 
+MOST_PHASES = 9  # phases of a stride that get a product, and so a kernel, of their own
+
 
 def windows_of(x: Any, kernel: Sequence[Any], stride: Any, dilation: Any) -> Any:
     """x[N, C, *space] -> [N, C, *positions, *kernel]."""
@@ -101,7 +103,8 @@ def spread_back(
     padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
-    if suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
+    few = product(stride) <= MOST_PHASES
+    if few and suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
         one = (1,) * len(kernel)
         shape = (g.shape[0], weight.shape[1] * groups, *space)
         return phases_back(
@@ -112,6 +115,12 @@ def spread_back(
     cuts = any(is_static(r) and p > r for p, r in zip(padding, reach, strict=True))
     given = (0,) * len(reach) if cuts else padding
     whole = [s + 2 * p if cuts else s for s, p in zip(space, padding, strict=True)]
+    parts = list(zip(stride, dilation, kernel, strict=True))
+    if any(s > 1 for s in stride) and all(s == 1 or (d == 1 and is_static(k)) for s, d, k in parts):
+        result = back_in_one(g, weight, whole, stride, given, dilation, groups)
+        if not cuts:
+            return result
+        return slice_(result, (0, 0, *padding), (*result.shape[:2], *space), (1,) * result.ndim)
     low = [r - p for r, p in zip(reach, given, strict=True)]
     high = [
         total + p - ((n - 1) * step + 1)
@@ -124,6 +133,47 @@ def spread_back(
         return result
     lengths = (*result.shape[:2], *space)
     return slice_(result, (0, 0, *padding), lengths, (1,) * result.ndim)
+
+
+def back_in_one(
+    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
+) -> Any:
+    """As `phases_back`, all phases in one product: where they are many, or sizes are unknown.
+
+    Padded position q * stride + r gets only taps u * stride + r, from g at q - u. So each phase r
+    is a convolution of g itself; the phases are channels of one, put between each other.
+    """
+    kernel, spatial = weight.shape[2:], len(space)
+    taps = [k if s == 1 else -(-k // s) for k, s in zip(kernel, stride, strict=True)]
+    low = [(t - 1) * d - p // s for t, d, p, s in zip(taps, dilation, padding, stride, strict=True)]
+    high = [
+        (p + total - 1) // s - (n - 1)
+        for p, total, s, n in zip(padding, space, stride, g.shape[2:], strict=True)
+    ]
+    phases = _phase_weight(weight, taps, stride, groups)
+    made = correlate(pad_space(g, low, high, 0), phases, (1,) * spatial, dilation, groups)
+    batch, channels, places = made.shape[0], weight.shape[1] * groups, made.shape[2:]
+    apart = reshape(made, (batch, channels, *stride, *places))
+    order = [d for i in range(spatial) for d in (2 + spatial + i, 2 + i)]
+    sizes = [n * s for n, s in zip(places, stride, strict=True)]
+    joined = reshape(permute(apart, (0, 1, *order)), (batch, channels, *sizes))
+    start = (0, 0, *(p % s for p, s in zip(padding, stride, strict=True)))
+    return slice_(joined, start, (batch, channels, *space), (1,) * joined.ndim)
+
+
+def _phase_weight(weight: Any, taps: Sequence[Any], stride: Any, groups: int) -> Any:
+    """[O, C/G, *kernel] -> [C * phases, O/G, *taps], the taps of a phase turned round."""
+    spatial = len(taps)
+    more = [t * s - k for t, s, k in zip(taps, stride, weight.shape[2:], strict=True)]
+    # Turned round by `swapped_weight`, and back: here only the taps of a phase are.
+    plain = flip(swapped_weight(weight, groups), tuple(range(2, weight.ndim)))
+    whole = pad_space(plain, (0,) * spatial, more, 0)
+    channels, inner = whole.shape[:2]
+    split = [size for pair in zip(taps, stride, strict=True) for size in pair]
+    of_tap, of_phase = range(2, 2 + 2 * spatial, 2), range(3, 3 + 2 * spatial, 2)
+    apart = flip(reshape(whole, (channels, inner, *split)), tuple(of_tap))
+    moved = permute(apart, (0, *of_phase, 1, *of_tap))
+    return reshape(moved, (channels * product(stride), inner, *taps))
 
 
 def weight_back(

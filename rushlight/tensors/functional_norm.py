@@ -159,6 +159,9 @@ def normalize(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     x1, x2 = broadcast_tensors(x1, x2)
+    if x1._dtype is x2._dtype and x1._dtype is not x1._dtype.compute:
+        wide = x1._dtype.compute  # the norm of float16 values need not be one
+        return cosine_similarity(x1.to(wide), x2.to(wide), dim, eps).to(x1._dtype)
     a = clamp(vector_norm(x1, 2, dim, True), min=eps)
     b = clamp(vector_norm(x2, 2, dim, True), min=eps)
     return ((x1 / a) * (x2 / b)).sum(dim)

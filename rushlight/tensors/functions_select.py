@@ -177,10 +177,17 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             "source tensor shape must match self tensor shape, excluding the specified dimension. "
             f"Got self.shape = {want} source.shape = {have}"
         )
+    if self.dim() > 1:
+        _check_range(self, dim, index)
+    else:
+        check_index(index, self.numel(), "index out of range in self", IndexError)
     return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum")
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    at, size = (wrap_dim(dim, self.dim()), self._shape) if self.dim() else (0, (1,))
+    text = f"index_copy_(): index {{bad}} is out of bounds for dimension {at} with size {size[at]}"
+    check_index(index, size[at], text, IndexError)
     return _lines(self, dim, index, source, "set")
 
 
@@ -193,7 +200,6 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         )
     dim = wrap_dim(dim, self.dim())
     size = self._shape[dim] if self.dim() else 1
-    check_index(index, size, "index out of range in self", IndexError)
     chosen = new_tensor(ops.zeros((size,), bool_))
     put(chosen, [(0, reshape(index, (-1,)))], tensor_of(True), "set")
     along = [size if d == dim else 1 for d in range(self.dim())]

@@ -60,7 +60,7 @@ def repeat_interleave(
 ) -> Tensor:
     if repeats is None:
         counts = look(input)
-        return known(np.repeat(np.arange(len(counts)), counts))
+        return known(_repeated(counts))
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     dim = wrap_dim(dim, input.dim())
@@ -77,7 +77,14 @@ def repeat_interleave(
         raise RuntimeError("repeats must have the same size as input along dim, but got "
                            f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
                            f"{input._shape[dim]}")  # fmt: skip
-    return index_select(input, dim, known(np.repeat(np.arange(len(counts)), counts)))
+    return index_select(input, dim, known(_repeated(counts)))
+
+
+def _repeated(counts: np.ndarray) -> np.ndarray:
+    """0, 1, ... each as often as it is said."""
+    if counts.size and counts.min() < 0:
+        raise RuntimeError("repeats can not be negative")
+    return np.repeat(np.arange(len(counts)), counts)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -95,7 +102,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     values = look(input).reshape(-1)
-    if min == max:
+    if min == max and values.size:
         min, max = float(values.min()), float(values.max())
     counts, _ = np.histogram(values, bins, (min, max))
     return known(counts.astype(input._dtype.np))

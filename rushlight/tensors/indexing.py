@@ -76,13 +76,11 @@ class _Plan:
         start, length, step = tuple(self.start), tuple(self.length), tuple(self.step)
         steps: tuple = ()
         if length != source._shape:
-            steps = ((ops.slice_, (start, length, step), length, None),)
+            begin = (0,) * len(start) if 0 in length else start  # nothing, from anywhere
+            steps = ((ops.slice_, (begin, length, step), length, None),)
         shape = tuple(self.shape)
         if shape != length:
             steps = (*steps, reshape_step(shape))
-        if 0 in length and steps:
-            inner = (ops.slice_, ((0,) * len(start), length, step), length, None)
-            steps = (inner, *steps[1:])
         offset = source.storage_offset()
         offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
         label = "SliceBackward0"
