@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import rushlight as torch
 
-__all__ = [
-    "_cxx_flags", "parallel_info",
-]  # fmt: skip
+__all__ = ["_cxx_flags", "parallel_info", "show"]
 
 
 def show() -> str:

@@ -14,9 +14,9 @@ from rushlight import names as _names
 __getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
-    "classproperty", "_element_size", "_get_all_device_indices", "_get_available_device_type",
-    "_get_device_attr", "_get_device_index", "_get_device_module", "_import_dotted_name",
-    "_reorder_tensors_as",
+    "classproperty", "_element_size", "ExceptionWrapper", "_get_all_device_indices",
+    "_get_available_device_type", "_get_device_attr", "_get_device_index", "_get_device_module",
+    "_import_dotted_name", "KeyErrorMessage", "_reorder_tensors_as",
 ]  # fmt: skip
 
 

@@ -3,14 +3,15 @@ function under `vmap` is recorded once, with tensors of one example."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
+import rushlight as torch
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
 
 __all__ = [
-    "_add_batch_dim", "get_batch_dim", "get_unwrapped", "is_functionaltensor",
+    "_add_batch_dim", "get_batch_dim", "get_unwrapped", "is_batchedtensor", "is_functionaltensor",
     "is_functorch_wrapped_tensor", "is_gradtrackingtensor", "is_legacy_batchedtensor",
     "maybe_current_level", "maybe_get_bdim", "maybe_get_level", "peek_interpreter_stack",
     "_remove_batch_dim", "_vmap_decrement_nesting", "_vmap_increment_nesting",
@@ -46,15 +47,8 @@ def peek_interpreter_stack() -> None:
     return None
 
 
-def _refused(*_: Any, **__: Any) -> NoReturn:
-    raise NotImplementedError(
-        "vmap is not supported in steps: it does not wrap tensors; use torch.func.vmap on a "
-        "function"
-    )
-
-
-_add_batch_dim = _remove_batch_dim = get_batch_dim = _refused
-_vmap_increment_nesting = _vmap_decrement_nesting = _refused
+_add_batch_dim = _remove_batch_dim = get_batch_dim = torch.func.vmap_names.refused
+_vmap_increment_nesting = _vmap_decrement_nesting = torch.func.vmap_names.refused
 
 
 def maybe_get_bdim(tensor: Any) -> int:

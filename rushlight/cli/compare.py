@@ -1,6 +1,7 @@
 """`rushlight compare model.py --backends llvm,c`: one model on several backends.
 
-The script has a function `make()` that gives (model, inputs), or the names `model` and `inputs`.
+The script has a function `make()` that gives (model, inputs), or the names `model` and `inputs`;
+`import torch` finds Rushlight in it.
 The engine is imported by name when the command runs: the other commands do without it.
 """
 
@@ -37,12 +38,13 @@ def run(args: argparse.Namespace) -> int:
         print(f"compare: no backend {unknown[0]!r}; there are: {known}", file=sys.stderr)
         return 2
     sys.path.insert(0, str(Path(args.script).resolve().parent))
-    found = runpy.run_path(args.script)
-    make = maker_of(found)
-    if make is None:
-        print(f"compare: {args.script} has neither make() nor model and inputs", file=sys.stderr)
-        return 2
-    seen = tools.compare(make, names)
+    with importlib.import_module("rushlight.names.install").install_as_torch():
+        make = maker_of(runpy.run_path(args.script))
+        if make is None:
+            print(f"compare: {args.script} has neither make() nor model and inputs",
+                  file=sys.stderr)  # fmt: skip
+            return 2
+        seen = tools.compare(make, names)
     print(tools.table(seen))
     if args.html:
         title = f"{Path(args.script).name} on {', '.join(names)}"

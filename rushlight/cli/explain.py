@@ -1,5 +1,7 @@
 """`rushlight explain script.py:LINE [options of the script]`: what a line of a program became.
 
+`import torch` finds Rushlight in the script.
+
 The engine is imported by name when the command runs: the other commands do without it.
 """
 
@@ -32,7 +34,9 @@ def split_place(place: str) -> tuple[str, str]:
 
 def run_script(path: str, args: list[str]) -> tuple[Any, int]:
     """Run a script as its own main program; what was seen and its exit status."""
-    with importlib.import_module("rushlight.engine.explain").explained() as seen:
+    install = importlib.import_module("rushlight.names.install")
+    explained = importlib.import_module("rushlight.engine.explain").explained
+    with install.install_as_torch(), explained() as seen:
         status = script.run_script(path, args)
     return seen, status
 

@@ -36,9 +36,7 @@ _ABSENT = Absent(
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
 
-__all__ = [
-    "_initialized",
-]  # fmt: skip
+__all__ = ["_initialized"]  # the others are added below
 
 default_generators: tuple[Any, ...] = ()
 has_half, has_magma, _initialized = True, False, False
@@ -119,4 +117,4 @@ def get_gencode_flags() -> str:
 
 _OWN = """amp has_half has_magma default_generators device device_of get_gencode_flags memory_stats
 stream utilization memory_usage device_memory_used temperature power_draw clock_rate""".split()
-__all__ = sorted([*_OWN, *_ABSENT.names])
+__all__ = sorted([*__all__, *_OWN, *_ABSENT.names])

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import rushlight as torch
 from rushlight.base.errors import NotSupportedError
 
+_LARGEST = (1 << 63) - 1
+
 
 class Dim:
     """The name of a size, with its smallest and largest value."""
@@ -16,7 +18,7 @@ class Dim:
     STATIC: ClassVar[str] = "STATIC"
 
     def __init__(self, name: str, *, min: int | None = None, max: int | None = None) -> None:
-        self.min, self.max = 0 if min is None else min, sys_max if max is None else max
+        self.min, self.max = 0 if min is None else min, _LARGEST if max is None else max
         if self.max <= self.min:
             raise AssertionError(
                 f"Cannot create Dim with inconsistent min={self.min}, max={self.max}"
@@ -27,9 +29,6 @@ class Dim:
 
     def __repr__(self) -> str:
         return f"Dim('{self.__name__}', min={self.min}, max={self.max})"
-
-
-sys_max = (1 << 63) - 1
 
 
 def check_static(dynamic_shapes: Any) -> None:

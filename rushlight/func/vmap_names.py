@@ -23,12 +23,13 @@ def _get_name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
-def _refused(*_: Any, **__: Any) -> NoReturn:
+def refused(*_: Any, **__: Any) -> NoReturn:
+    """In place of a step of vmap."""
     raise NotImplementedError(
         "vmap is not supported in steps: it does not wrap tensors; use torch.func.vmap on a "
         "function"
     )
 
 
-_add_batch_dim = _remove_batch_dim = _maybe_remove_batch_dim = _refused
-_process_batched_inputs = _create_batched_inputs = _unwrap_batched = _refused
+_add_batch_dim = _remove_batch_dim = _maybe_remove_batch_dim = refused
+_process_batched_inputs = _create_batched_inputs = _unwrap_batched = refused

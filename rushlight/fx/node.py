@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import functools
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
+
+import rushlight as torch
 
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
@@ -120,6 +124,9 @@ class Node:
     def target_text(self) -> str:
         if isinstance(self.target, str):
             return self.target
+        public = _public_names().get(_plain(self.target))
+        if public is not None:
+            return public
         name = getattr(self.target, "__name__", repr(self.target))
         module = getattr(self.target, "__module__", None) or ""
         return name if module in ("", builtins.__name__) else f"{module}.{name}"
@@ -130,6 +137,24 @@ class Node:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _plain(function: Any) -> int:
+    """A function as such, without what modes put around it."""
+    return id(getattr(function, "__wrapped__", function))
+
+
+@functools.cache
+def _public_names() -> dict[int, str]:
+    """The functions of torch -> the names that programs call them by. Where two spaces share one
+    function, nn.functional's takes more arguments."""
+    found: dict[int, str] = {}
+    for space in ("torch.nn.functional", "torch", "torch.linalg", "torch.fft", "torch.special"):
+        module = operator.attrgetter(f"{space}.__dict__".partition(".")[2])(torch)
+        for name, value in module.items():
+            if callable(value) and not name.startswith("_"):
+                found.setdefault(_plain(value), f"{space}.{name}")
+    return found
 
 
 class _Name(str):

@@ -8,6 +8,7 @@ DTensor.from_local(weight)                       # raises, and says why
 from __future__ import annotations
 
 import functools
+import importlib
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -61,6 +62,8 @@ class StandInModule(ModuleType):
         super().__init__(name, f"{theirs} is not supported: {self._reason}")
 
     def __getattr__(self, name: str) -> Any:
+        if not name.startswith("__") and is_module(f"{self._theirs}.{name}"):
+            return importlib.import_module(f"{self.__name__}.{name}")
         if name.startswith("__") or name not in stand_in_names().get(self._theirs, ()):
             raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
         made: Any = make_stand_in(f"{self._theirs}.{name}", self._reason)

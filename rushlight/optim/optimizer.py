@@ -17,7 +17,8 @@ from typing import Any
 import rushlight as torch
 
 __all__ = [
-    "ParamsT",
+    "Optimizer", "ParamsT", "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
 ]  # fmt: skip
 
 Params = ParamsT = Iterable[Any]  # PyTorch's name is ParamsT

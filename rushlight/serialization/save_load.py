@@ -141,4 +141,10 @@ def read(
                 "option in order to use mmap."
             )
         return LegacyReader(source, map_location).load(weights_only, pickle_module, options)
+    is_longer = int.from_bytes(head[:LENGTH_BYTES], "little") > source.size_bytes
+    if is_longer and head[LENGTH_BYTES : LENGTH_BYTES + 1] not in (b"{", b""):
+        raise CorruptFileError(
+            "neither a file of torch.save nor of safetensors (a web page in its place?): it begins "
+            f"with {head[:16]!r}"
+        )
     return read_tree_file(source, map_location)

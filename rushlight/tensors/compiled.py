@@ -42,6 +42,8 @@ from rushlight.tensors.user_backend import BackendFunction
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
 BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
+# PyTorch's names for how long to search; the search here is the same for all.
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
@@ -78,8 +80,7 @@ def compile(  # noqa: A001  (PyTorch's name)
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a callable, got {type(model).__name__}")
-    if isinstance(backend, str) and backend not in BACKENDS:
-        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
+    _check_choices(backend, mode, options)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
@@ -87,6 +88,17 @@ def compile(  # noqa: A001  (PyTorch's name)
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         return _compiled_module(model, compiled)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
+
+
+def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
 
 
 def _compiled_module(model: Any, compiled: Callable[..., Any]) -> Any:

@@ -7,9 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "_NoParamDecoratorContextManager",
-]  # fmt: skip
+__all__ = ["context_decorator", "_NoParamDecoratorContextManager"]
 
 
 def _wrap_generator(ctx_factory: Callable[[], Any], func: Callable[..., Any]) -> Any:

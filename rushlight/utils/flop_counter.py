@@ -68,31 +68,42 @@ _FORMULAS: dict[str, Formula] = {
 def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Formula], Formula]:
     """A decorator: the function gives the count of these functions' calls, from their arguments
     and `out`: shapes in place of tensors, or the tensors themselves with `get_raw`."""
-    names = [getattr(t, "__name__", str(t)).partition(".")[0]
-             for t in (targets if isinstance(targets, (list, tuple)) else [targets])]  # fmt: skip
-
-    def shape(value: Any) -> Any:
-        return value.shape if isinstance(value, torch.Tensor) else value
 
     def register(formula: Formula) -> Formula:
-        def by_shapes(*args: Any, out: Any, **kwargs: Any) -> int:
-            named = {name: shape(value) for name, value in kwargs.items()}
-            return formula(*map(shape, args), out_shape=shape(out), **named)
-
-        def by_tensors(*args: Any, out: Any, **kwargs: Any) -> int:
-            return formula(*args, out_val=out, **kwargs)
-
-        _FORMULAS.update(dict.fromkeys(names, by_tensors if get_raw else by_shapes))
+        several = targets if isinstance(targets, (list, tuple)) else [targets]
+        _FORMULAS.update(dict.fromkeys(map(_name_of, several), _user_formula(formula, get_raw)))
         return formula
 
     return register
+
+
+def _name_of(target: Any) -> str:
+    return getattr(target, "__name__", str(target)).partition(".")[0]
+
+
+def _shape(value: Any) -> Any:
+    return value.shape if isinstance(value, torch.Tensor) else value
+
+
+def _user_formula(formula: Formula, get_raw: bool) -> Formula:
+    """A user's formula, called as those above are."""
+
+    def by_shapes(*args: Any, out: Any, **kwargs: Any) -> int:
+        named = {name: _shape(value) for name, value in kwargs.items()}
+        return formula(*map(_shape, args), out_shape=_shape(out), **named)
+
+    def by_tensors(*args: Any, out: Any, **kwargs: Any) -> int:
+        return formula(*args, out_val=out, **kwargs)
+
+    return by_tensors if get_raw else by_shapes
 
 
 class FlopCounterMode(TorchFunctionMode):
     """Counts inside of the block, in all and by module.
 
     mods: accepted; every module is followed. depth: of the modules in the table. display: print
-    the table at the end. custom_mapping: function -> formula, as for `register_flop_formula`.
+    the table at the end. custom_mapping: function -> formula, as for `register_flop_formula`, in
+    this counter alone.
     """
 
     def __init__(
@@ -104,8 +115,10 @@ class FlopCounterMode(TorchFunctionMode):
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self._within: list[tuple[Any, str]] = []  # the modules that run, with their names
         self._hooks: list[Any] = []
-        for target, formula in (custom_mapping or {}).items():
-            register_flop_formula(target, get_raw=getattr(formula, "_get_raw", False))(formula)
+        self._own_formulas = {
+            _name_of(target): _user_formula(formula, getattr(formula, "_get_raw", False))
+            for target, formula in (custom_mapping or {}).items()
+        }
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
@@ -140,11 +153,12 @@ class FlopCounterMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, name = kwargs or {}, getattr(func, "__name__", "")
-        formula = _FORMULAS.get(name)
+        formula = self._own_formulas.get(name) or _FORMULAS.get(name)
         if formula is None:
             return func(*args, **kwargs)
         out = func(*args, **kwargs)
-        flops, paths = formula(*args, out=out, **kwargs), [path for _, path in self._within]
+        flops = formula(*args, **{**kwargs, "out": out})
+        paths = [path for _, path in self._within]
         self._count(name, flops, paths)
         operands = [a for a in (*args, *kwargs.values())
                     if isinstance(a, torch.Tensor) and a.dim() > 1 and a.requires_grad]  # fmt: skip

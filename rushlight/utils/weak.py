@@ -6,9 +6,7 @@ import weakref
 from collections.abc import Iterator, MutableMapping
 from typing import Any
 
-__all__ = [
-    "TensorWeakRef", "WeakTensorKeyDictionary",
-]  # fmt: skip
+__all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]
 
 
 class WeakIdRef(weakref.ref):

@@ -35,6 +35,13 @@ def test_modules_of_parts_that_are_not_there_have_their_inner_names():
         importlib.import_module("rushlight.distributed.no_such_module")
 
 
+def test_modules_below_them_are_found_as_attributes():
+    quantization = torch.ao.quantization
+    assert quantization is importlib.import_module("rushlight.ao.quantization")
+    with pytest.raises(NotImplementedError, match="no quantized dtypes"):
+        quantization.quantize_dynamic(torch.nn.Linear(2, 2))
+
+
 def test_questions_about_them_are_answered():
     rpc = importlib.import_module("rushlight.distributed.rpc")
     assert rpc.is_available() is False
@@ -152,3 +159,16 @@ def test_lowrank_factors():
     torch.testing.assert_close(u @ s.diag() @ v.T, wide - wide.mean(0), atol=1e-5, rtol=1e-4)
     with pytest.raises(ValueError, match="q"):
         torch.svd_lowrank(wide, q=7)
+
+
+def test_star_imports_bring_the_main_class():
+    for module, names in (
+        ("utils.data.dataloader", "DataLoader default_collate default_convert get_worker_info"),
+        ("optim.optimizer", "Optimizer register_optimizer_step_post_hook"),
+        ("utils.weak", "WeakIdKeyDictionary WeakIdRef"),
+        ("nn.parallel.scatter_gather", "gather scatter"),
+        ("__config__", "show parallel_info"),
+    ):
+        space = {}
+        exec(f"from rushlight.{module} import *", space)
+        assert set(names.split()) <= set(space), module

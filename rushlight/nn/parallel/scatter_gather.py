@@ -7,9 +7,7 @@ from typing import Any
 
 import rushlight as torch
 
-__all__ = [
-    "_is_namedtuple",
-]  # fmt: skip
+__all__ = ["gather", "is_namedtuple", "_is_namedtuple", "scatter", "scatter_kwargs"]
 
 
 def is_namedtuple(obj: Any) -> bool:

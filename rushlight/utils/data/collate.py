@@ -12,7 +12,8 @@ import numpy as np
 import rushlight as torch
 
 __all__ = [
-    "default_collate_err_msg_format", "np_str_obj_array_pattern",
+    "collate", "default_collate", "default_collate_err_msg_format", "default_convert",
+    "np_str_obj_array_pattern",
 ]  # fmt: skip
 
 UNKNOWN_TYPE = (

@@ -13,11 +13,12 @@ import rushlight as torch
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset, fetch
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
-from rushlight.utils.data.worker import Job
+from rushlight.utils.data.worker import Job, get_worker_info
 from rushlight.utils.data.workers import WorkerPass, WorkerPool, _BaseDataLoaderIter
 
 __all__ = [
-    "_collate_fn_t", "_worker_init_fn_t",
+    "_collate_fn_t", "DataLoader", "default_collate", "default_convert", "get_worker_info",
+    "_worker_init_fn_t",
 ]  # fmt: skip
 
 _MultiProcessingDataLoaderIter = WorkerPass

@@ -25,9 +25,7 @@ from rushlight.utils.data.dataset import fetch
 from rushlight.utils.data.transport import Mailbox
 from rushlight.utils.data.worker_error import WorkerError
 
-__all__ = [
-    "_generate_state",
-]  # fmt: skip
+__all__ = ["_generate_state", "get_worker_info", "WorkerInfo"]
 
 PARENT_CHECK_SECONDS = 5.0
 NO_SAMPLE = object()

@@ -79,6 +79,10 @@ class EventFile:
         """The values of a summary."""
         self.write(blob(5, values), step, wall_time)
 
+    def write_session_start(self, step: int) -> None:
+        """What was written before this, from `step` on, is no longer shown."""
+        self.write(blob(7, integer(1, 1)), step, None)
+
     def flush(self) -> None:
         if self._records is not None:
             self._records.flush()

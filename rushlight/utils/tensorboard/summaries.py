@@ -20,7 +20,7 @@ from rushlight.utils.tensorboard.messages import (
 )
 from rushlight.utils.tensorboard.pictures import png
 
-STRING, FLOAT = 7, 1  # numbers of dtypes in TensorProto
+STRING, FLOAT, DOUBLE = 7, 1, 2  # numbers of dtypes in TensorProto
 
 
 def to_array(value: Any) -> np.ndarray:
@@ -53,10 +53,13 @@ def _tensor(dtype: int, shape: tuple[int, ...], values: bytes) -> bytes:
     return blob(8, integer(1, dtype) + blob(2, sizes) + values)
 
 
-def scalar(tag: str, value: Any, new_style: bool = False) -> bytes:
+def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> bytes:
     found = number(value, "scalar_value")
     if new_style:
-        return _value(tag, _tensor(FLOAT, (), singles(5, [found])), "scalars", integer(1, 0))
+        kind, values = (
+            (DOUBLE, doubles(6, [found])) if double_precision else (FLOAT, singles(5, [found]))
+        )
+        return _value(tag, _tensor(kind, (), values), "scalars", integer(1, 0))
     return _value(tag, single(2, found))
 
 

@@ -43,6 +43,9 @@ class FileWriter:
 class SummaryWriter(MoreMethods):
     """Writes event files into `log_dir` (./runs/<time>_<host><comment> if None).
 
+    purge_step: TensorBoard hides what an earlier writer, which crashed, wrote from this step on.
+    max_queue: accepted; events wait in the file's buffer, flush_secs at most.
+
     >>> import tempfile
     >>> with SummaryWriter(tempfile.mkdtemp()) as writer:
     ...     writer.add_scalar("loss", 0.5, global_step=1)
@@ -59,6 +62,8 @@ class SummaryWriter(MoreMethods):
         self._suffix, self._flush_seconds = filename_suffix, flush_secs
         self._others: dict[str, EventFile] = {}
         self._file = EventFile(log_dir, filename_suffix)
+        if purge_step is not None:
+            self._file.write_session_start(purge_step)
         self._flushed = time.monotonic()
 
     @property
@@ -83,8 +88,10 @@ class SummaryWriter(MoreMethods):
         self, tag: str, scalar_value: Any, global_step: Any = None, walltime: Any = None,
         new_style: bool = False, double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """A number, or a tensor of one element."""
-        self._write(summaries.scalar(tag, scalar_value, new_style), global_step, walltime)
+        """A number, or a tensor of one element. double_precision: acts with new_style, as in
+        PyTorch."""
+        value = summaries.scalar(tag, scalar_value, new_style, double_precision)
+        self._write(value, global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None,
@@ -147,7 +154,10 @@ class SummaryWriter(MoreMethods):
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
         hparam_domain_discrete: Any = None, run_name: str | None = None, global_step: Any = None,
     ) -> None:  # fmt: skip
-        """The settings of a run with what came of it; a run of its own, in a folder below."""
+        """The settings of a run with what came of it; a run of its own, in a folder below.
+
+        hparam_domain_discrete: accepted; TensorBoard finds the values in the runs.
+        """
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
         file = EventFile(Path(self.log_dir) / (run_name or str(time.time())), self._suffix)

@@ -46,6 +46,12 @@ def test_command_explains_a_line(script, capsys):
     assert "define void" not in out
 
 
+def test_command_explains_a_program_for_pytorch(script, capsys):
+    script.write_text(SCRIPT.replace("rushlight as ", ""))
+    assert cli.main(["explain", f"{script}:6"]) == 0
+    assert f"{script}:6: 8 values in 2 kernels" in capsys.readouterr().out
+
+
 def test_command_shows_the_source_on_request(script, capsys):
     assert cli.main(["explain", "--source", f"{script}:7"]) == 0
     assert "define void" in capsys.readouterr().out

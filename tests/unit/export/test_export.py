@@ -155,3 +155,14 @@ def test_the_module_export_can_be_called():
     assert torch.equal(
         torch.export(nn.ReLU(), (torch.ones(2),)).module()(-torch.ones(2)), torch.zeros(2)
     )
+
+
+def test_the_code_calls_public_functions():
+    class Several(nn.Module):
+        def forward(self, x):
+            return torch.linalg.norm(torch.cat([nn.functional.gelu(x), torch.sin(x)]))
+
+    code = torch.export.export(Several(), (torch.ones(2),)).graph_module.code
+    for name in ("torch.linalg.norm", "torch.cat", "torch.nn.functional.gelu", "torch.sin"):
+        assert f"{name}(" in code
+    assert "rushlight." not in code

@@ -268,3 +268,11 @@ WINDOWS = [
 def test_tensors_outside_of_their_storage_are_refused(size, stride, offset):
     with pytest.raises(REFUSALS):
         load_tensor(3, size, stride, offset=offset)
+
+
+@pytest.mark.parametrize("content", [b"<!DOCTYPE html><html></html>", b"import torch, numpy"])
+def test_a_file_of_another_kind_is_named(tmp_path, content):
+    path = tmp_path / "model.pt"
+    path.write_bytes(content)
+    with pytest.raises(CorruptFileError, match="neither a file of torch.save nor of safetensors"):
+        torch.load(path)

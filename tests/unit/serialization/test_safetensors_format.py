@@ -39,7 +39,7 @@ def test_plain_file_loads():
 BAD = {
     "too few": io.BytesIO(b"123"),
     "header says": io.BytesIO(b"\xff" * 8),
-    "100000000 are allowed": io.BytesIO((MAX_HEADER_BYTES + 1).to_bytes(8, "little") + b"x" * 99),
+    "100000000 are allowed": io.BytesIO((MAX_HEADER_BYTES + 1).to_bytes(8, "little") + b"{" * 99),
     "not start with": file_of(b" {}"),
     "not valid JSON": file_of(b"{"),
     "JSON: Extra": file_of(b"{}x"),

@@ -84,3 +84,11 @@ def test_names_of_backends():
     assert torch.compile(lambda x: x + 1, backend="inductor")(torch.ones(1)).item() == 2
     with pytest.raises(RuntimeError, match="Invalid backend: 'nobody'"):
         torch.compile(lambda x: x, backend="nobody")
+
+
+def test_choices_that_pytorch_refuses_are_refused():
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default"):
+        torch.compile(lambda x: x, mode="fast")
+    with pytest.raises(RuntimeError, match="Either mode or options"):
+        torch.compile(lambda x: x, mode="default", options={})
+    assert torch.compile(lambda x: x + 1, mode="max-autotune")(torch.ones(1)).item() == 2

@@ -97,9 +97,10 @@ def test_difference_counts_steps_between_floats(got, wanted, ulp, first) -> None
     assert (found.ulp, found.first) == (ulp, first)
 
 
-def test_the_command_prints_the_table_and_writes_the_page(tmp_path, capsys) -> None:
+@pytest.mark.parametrize("model", [MODEL, MODEL.replace("rushlight as ", "")])
+def test_the_command_prints_the_table_and_writes_the_page(tmp_path, capsys, model) -> None:
     script, html = tmp_path / "model.py", tmp_path / "out.html"
-    script.write_text(MODEL)
+    script.write_text(model)
     assert main(["compare", str(script), "--backends", "llvm,interp", "--html", str(html)]) == 0
     out = capsys.readouterr().out
     assert "backend" in out and "llvm" in out and html.exists()

@@ -33,3 +33,19 @@ def test_own_formulas():
     with FlopCounterMode(display=False) as counter:
         torch.cosh(torch.ones(7))
     assert counter.get_total_flops() == 7
+
+
+def test_a_result_that_is_given():
+    with FlopCounterMode(display=False) as counter:
+        torch.mm(torch.ones(4, 5), torch.ones(5, 6), out=torch.empty(4, 6))
+    assert counter.get_total_flops() == 2 * 4 * 5 * 6  # PyTorch's
+
+
+def test_formulas_of_one_counter_are_its_own():
+    own = {torch.ops.aten.sinh: lambda shape, out_shape=None: 3 * shape.numel()}
+    counts = []
+    for mapping in (own, None):
+        with FlopCounterMode(display=False, custom_mapping=mapping) as counter:
+            torch.sinh(torch.ones(7))
+        counts.append(counter.get_total_flops())
+    assert counts == [21, 0]

@@ -122,3 +122,15 @@ def test_graph_names_the_layers_and_their_order(tmp_path):
 def test_what_is_not_supported_says_so(tmp_path):
     with pytest.raises(NotImplementedError, match="add_video"):
         SummaryWriter(tmp_path).add_video("v", torch.zeros(1))
+
+
+def test_a_purge_begins_a_session_at_its_step(tmp_path):
+    SummaryWriter(tmp_path, purge_step=7).close()
+    assert [(e.get(2), e[7]) for e in events(tmp_path) if 7 in e] == [(7, b"\x08\x01")]
+
+
+def test_scalars_in_double_precision(tmp_path):
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_scalar("x", 0.1, 0, new_style=True, double_precision=True)
+    tensor = dict(fields(values(tmp_path)["x"][1][8]))
+    assert tensor[1] == 2 and np.frombuffer(tensor[6], "<f8").tolist() == [0.1]
