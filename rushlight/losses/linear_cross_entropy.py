@@ -24,6 +24,7 @@ from rushlight.losses.plain_linear_cross_entropy import plain_loss
 from rushlight.ops.class_target import (
     check_batch,
     check_index_dtype,
+    check_logits,
     check_probabilities,
     check_row_target,
 )
@@ -101,6 +102,7 @@ def _check_layer(input: Any, linear_weight: Any, bias: Any) -> tuple[int, tuple[
             "expected equal input and linear_weight last dimensions (in_features), "
             f"got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively"
         )
+    check_logits(input.dtype)
     for name, tensor in (("linear_weight", linear_weight), ("linear_bias", bias)):
         if tensor is not None and tensor.dtype is not input.dtype:
             raise RuntimeError(

@@ -57,9 +57,8 @@ def multi_head_attention_forward(
     check_call(query, key, value, embed_dim_to_check, num_heads, use_separate_proj_weight)
     if is_causal and attn_mask is None:
         raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint."
-            if key_padding_mask is None and not need_weights
-            else "need attn_mask if specifying the is_causal hint."
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
+            "method `generate_square_subsequent_mask` to create this mask."
         )
     inputs = [x.transpose(0, 1) for x in (query, key, value)]
     weights: Any = (q_proj_weight, k_proj_weight, v_proj_weight)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import bool_
-from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op, refusal
 from rushlight.ops.binary import add, eq
 from rushlight.ops.build import keep, like, sum_to_shape, to_dtype
 from rushlight.ops.composite import composite, in_float32
@@ -110,7 +110,10 @@ def attention_dtype(call: Call) -> Any:
                 f"{call['query'].dtype.name} key.dtype: {call['key'].dtype.name} and value.dtype: "
                 f"{call['value'].dtype.name} instead."
             )
-    return call["query"].dtype
+    dtype = call["query"].dtype
+    if not dtype.is_floating_point:
+        raise NotImplementedError(refusal(call.op.name, dtype))
+    return dtype
 
 
 def check_attention(call: Call) -> None:
@@ -118,7 +121,7 @@ def check_attention(call: Call) -> None:
     if min(len(q), len(k), len(v)) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-            f"{len(q)}, key.dim: {len(k)} and value.dim: {len(v)} instead."
+            f"{len(q)} key.dim: {len(k)} and value.dim: {len(v)} instead."
         )
     pairs = ((q[-1], k[-1], "query and key features"), (k[-2], v[-2], "key and value lengths"))
     for a, b, text in pairs:
@@ -272,5 +275,8 @@ scaled_dot_product_attention = composite(
     promote="none",
     check=check_attention,
     samples=attention_samples,
-    error_samples=(FEATURES_DIFFER,),
+    error_samples=(
+        FEATURES_DIFFER,
+        ErrorSample((*(np.ones((2, 3), np.int32),) * 3, None, 1.0), {}, NotImplementedError, "Int"),
+    ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.dtypes import int64, uint8
+from rushlight.ir.opdef import refusal
 from rushlight.ops.rules import Shape, is_static
 
 INDEX_DTYPES = (int64, uint8)
@@ -44,6 +45,13 @@ def check_index_dtype(target: Any) -> None:
         raise RuntimeError(
             f"expected target dtype to be Long or Byte, but got {target.dtype.scalar_name}"
         )
+
+
+def check_logits(dtype: Any) -> None:
+    """Raise unless a softmax of logits of this dtype exists."""
+    if not dtype.is_floating_point:
+        text = '"log_softmax_lastdim_kernel_impl"'
+        raise NotImplementedError(refusal("log_softmax", dtype, text))
 
 
 def check_probabilities(x: Any, target: Any, weight: Any) -> None:

@@ -109,6 +109,13 @@ def check_transpose(call: Call) -> None:
             f"Given transposed=1, weight of size {list(weight)}, expected input{list(x)} to have "
             f"{weight[0]} channels, but got {x[1]} channels instead"
         )
+    space = transpose_shape(call)[2:]
+    if any(is_static(size) and size < 1 for size in space):
+        given, found = (" x ".join(map(str, sizes)) for sizes in (x[2:], space))
+        raise RuntimeError(
+            f"Given input size per channel: ({given}). Calculated output size per channel: "
+            f"({found}). Output size is too small"
+        )
 
 
 def transpose_samples(spatial: int) -> Any:
@@ -157,6 +164,12 @@ def _transpose(spatial: int) -> OpDef:
                 {},
                 RuntimeError,
                 "channels instead",
+            ),
+            ErrorSample(
+                (np.ones((1, 1, *(2,) * spatial)), np.ones((1, 1, *(2,) * spatial)), None),
+                {"padding": (2,) * spatial},
+                RuntimeError,
+                "Output size is too small",
             ),
         ),
     )

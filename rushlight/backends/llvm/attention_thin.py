@@ -108,12 +108,9 @@ class ThinAttentionEmitter(ThinVectors):
                 self._finish(builder, env, row)
 
     def _begin(self, builder: ir.IRBuilder, env: Env) -> None:
-        for number, (pack, step, place) in zip(self.accs, self.queries, strict=True):
+        for number, (pack, _, place) in zip(self.accs, self.queries, strict=True):
             target = self._local(builder, place)
             features = self.side.products[number].k.extent
-            # What lies behind the features is multiplied, too.
-            with self.ctx.for_range(builder, i64(0), i64(self.rows * step), self.lanes) as at:
-                self._store(builder, self.zero, target, at)
             pack.emit(builder, Panel(target, i64(0), i64(self.rows), i64(0), i64(features)), env)
         with self.ctx.for_range(builder, i64(0), i64(self.rows)) as row:
             lowest, zero = (constant(self.element, x) for x in (float("-inf"), 0.0))
@@ -153,16 +150,16 @@ class ThinAttentionEmitter(ThinVectors):
             lane_of = [index.op("add", first, i64(lane)) for lane in range(lanes)]
             keys = [index.op("min", at, last) for at in lane_of]
 
-            def block(
-                at: ir.Value, mask: ir.Value | None, sums: list[ir.Value], keys=keys
-            ) -> list[ir.Value]:
+            def block(at: ir.Value, left: int, sums: list[ir.Value], keys=keys) -> list[ir.Value]:
+                mask = lane_mask(builder, i64(left), lanes) if left < lanes else None
                 loaded = []
                 for key_at in keys:
                     self._prefetch(builder, env, self.side.inn[number], k, key_at, [at])
                     here = {**env, self.grid.s.name: key_at, k.name: at}
                     emitter = ValueEmitter(ctx, builder, here, Lanes(lanes, k, mask), {})
                     loaded.append(emitter.full(self.side.inn[number]))
-                for offset, column in enumerate(emit_transpose(builder, loaded)):
+                # A value that is the same for all features fills the lanes behind the last, too.
+                for offset, column in enumerate(emit_transpose(builder, loaded)[:left]):
                     place = builder.add(at, i64(offset))
                     wide = [self._query(builder, queries, step, row, place) for row in rows]
                     sums = [
@@ -171,10 +168,10 @@ class ThinAttentionEmitter(ThinVectors):
                 return sums
 
             with ctx.for_loop(builder, i64(0), whole, lanes, [self.zero] * self.rows) as loop:
-                loop.set_next(block(loop.index, None, loop.carried))
+                loop.set_next(block(loop.index, lanes, loop.carried))
             sums = loop.results
             if k.extent % lanes:
-                sums = block(whole, lane_mask(builder, i64(k.extent % lanes), lanes), sums)
+                sums = block(whole, k.extent % lanes, sums)
             for row, value in enumerate(sums):
                 self._store(builder, value, scores, builder.add(key, i64(row * KEY_BLOCK)))
 

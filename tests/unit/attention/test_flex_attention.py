@@ -223,6 +223,26 @@ def test_empty_sequences(rows, keys):
     assert (q.grad == 0).all() and (k.grad == 0).all()
 
 
+@pytest.mark.parametrize("rows", [1, 3, 40])
+@pytest.mark.parametrize(("given", "features"), [(1, 1), (1, 2), (1, 19), (3, 3)])
+def test_features_that_are_the_same_count_as_often_as_they_are(given, features, rows):
+    """One feature, or one stretched to many, is no value of every lane of a vector."""
+    torch.manual_seed(features)
+    q, k, v = (
+        torch.randn(2, 3, length, given).expand(2, 3, length, features).requires_grad_()
+        for length in (rows, 37, 37)
+    )
+    out, aux = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
+    exact = [x.detach().double().contiguous().requires_grad_() for x in (q, k, v)]
+    scores = exact[0] @ exact[1].mT * features**-0.5
+    want = torch.softmax(scores, -1) @ exact[2]
+    near(out, numbers(want), 2e-5)
+    near(aux.lse, numbers(torch.logsumexp(scores, -1)), 2e-5)
+    grads = torch.autograd.grad(out.square().sum(), (q, k, v))
+    for got, right in zip(grads, torch.autograd.grad(want.square().sum(), exact), strict=True):
+        near(got, numbers(right), 1e-4)
+
+
 def test_blocks_of_a_mask_made_of_lists_count():
     """Absent blocks are left out and full ones kept, whatever mask_mod says."""
     one = torch.ones(1, 1, 2, dtype=torch.int32)

@@ -368,6 +368,12 @@ def test_target_out_of_bounds_names_the_position():
         loss_of(X.reshape(1, 5, 3)[:, :3].expand(2, 3, 3), W, torch.tensor([[0, 1, 2], [3, 4, 7]]))
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
+def test_logits_that_are_no_real_numbers_are_refused(dtype):
+    with pytest.raises(NotImplementedError, match=f"for '{dtype.scalar_name}'"):
+        loss_of(torch.ones(3, 4).to(dtype), torch.ones(5, 4).to(dtype), torch.arange(3))
+
+
 def test_options_are_checked():
     conflict = nn.LinearCrossEntropyOptions(batch_chunk_size=4, chunking_method="aspect_ratio")
     with pytest.raises(ValueError, match="pass only one"):
