@@ -103,7 +103,8 @@ def spread_back(
     padded input's gradient is computed and cut.
     """
     kernel = weight.shape[2:]
-    few = product(stride) <= MOST_PHASES
+    phases = product(stride)
+    few = isinstance(phases, int) and phases <= MOST_PHASES
     if few and suits_phases((*space, *kernel, *g.shape[2:]), stride, dilation):
         one = (1,) * len(kernel)
         shape = (g.shape[0], weight.shape[1] * groups, *space)

@@ -27,7 +27,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RTOL, ATOL = 2e-4, 2e-6
 QUICK = (
-    "einops", "gpt2", "pretrained", "skorch", "torchdiffeq", "idioms_models", "idioms_science",
+    "einops", "gpt2", "pretrained", "skorch", "torchdiffeq", "idioms_science",
     "idioms_training", "idioms_use",
 )  # fmt: skip
 
