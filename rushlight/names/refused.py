@@ -43,6 +43,8 @@ STAND_IN_NAMES: dict[str, str] = {
 }  # fmt: skip
 # Questions about parts that are not there, which are asked before they are used.
 ANSWERS = {"is_available": False, "is_initialized": False, "get_proxy_mode": None}
+# Decorators that packages put on their functions when they are imported: what is decorated refuses.
+DECORATORS = frozenset(("_require_initialized",))
 
 
 def stand_in_reason(module: str) -> str:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
 from rushlight.base.errors import NotSupportedError
 from rushlight.names.known import stand_in_names
-from rushlight.names.refused import ANSWERS, STAND_IN_NAMES, stand_in_reason
+from rushlight.names.refused import ANSWERS, DECORATORS, STAND_IN_NAMES, stand_in_reason
 
 
 class StandIn(type):
@@ -53,6 +54,16 @@ def find_stand_in(module: str, name: str) -> StandIn | None:
     return make_stand_in(f"{theirs}.{name}", reason) if reason else None
 
 
+def _refusing(stand_in: StandIn, function: Callable[..., Any]) -> Callable[..., NoReturn]:
+    """A function decorated by a part that is not there."""
+
+    @functools.wraps(function)
+    def refused(*_: Any, **__: Any) -> NoReturn:
+        stand_in()
+
+    return refused
+
+
 class StandInModule(ModuleType):
     """A module of stand-ins; it has the names that PyTorch's module has."""
 
@@ -69,6 +80,8 @@ class StandInModule(ModuleType):
         made: Any = make_stand_in(f"{self._theirs}.{name}", self._reason)
         if name in ANSWERS:
             made = functools.partial(ANSWERS.get, name)
+        elif name in DECORATORS:
+            made = functools.partial(_refusing, made)
         setattr(self, name, made)
         return made
 

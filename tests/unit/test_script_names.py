@@ -51,3 +51,14 @@ def test_assert_close_says_where() -> None:
         torch.testing.assert_close(torch.ones(3), torch.ones(3).double())
     with pytest.raises(AssertionError):
         torch.testing.assert_close(torch.tensor(float("nan")), torch.tensor(float("nan")))
+
+
+def test_what_a_missing_part_decorates_refuses_when_it_is_called():
+    rpc = torch.distributed.rpc
+
+    @rpc.api._require_initialized
+    def send():
+        return 1
+
+    with pytest.raises(NotImplementedError, match="_require_initialized"):
+        send()
