@@ -28,7 +28,7 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
 from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
 from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
-from rushlight.backends.llvm.memory import prefetch
+from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
@@ -52,7 +52,6 @@ from rushlight.ir.symint import Expr, ceildiv, maximum, product
 from rushlight.ir.symint_walk import variables
 
 ALIGN = 64
-CACHE_LINE = 64
 FEW_ROWS = 4
 # Panels that are packed in one sweep over k; those of b wait in the cache for their turn.
 GROUP = 8

@@ -10,6 +10,8 @@ from rushlight.backends.llvm.context import I1, I32
 from rushlight.backends.llvm.ops import constant, intrinsic, suffix
 from rushlight.base.dtypes import DType
 
+CACHE_LINE = 64  # bytes
+
 
 def any_lane(b: ir.IRBuilder, flags: ir.Value) -> ir.Value:
     """One i1: is any lane set?"""

@@ -19,11 +19,9 @@ from llvmlite import ir
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
 from rushlight.backends.llvm.dot_pairs import multiply_pairs
-from rushlight.backends.llvm.memory import prefetch
+from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
 from rushlight.base.dtypes import DType
-
-CACHE_LINE = 64
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from rushlight.backends.llvm.context import (
     i64,
     value_type,
 )
-from rushlight.backends.llvm.memory import prefetch
+from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.schedule import PLAIN_COST
@@ -39,7 +39,6 @@ from rushlight.ir.symint import Expr
 
 # Two loads, side by side in one number (dot_pairs.py).
 PAIR_COST = 9
-CACHE_LINE = 64
 # Steps of k between asking for memory and packing it (measured: 4 is too few, 24 no better).
 ROWS_AHEAD = 12
 

@@ -166,3 +166,11 @@ def test_the_code_calls_public_functions():
     for name in ("torch.linalg.norm", "torch.cat", "torch.nn.functional.gelu", "torch.sin"):
         assert f"{name}(" in code
     assert "rushlight." not in code
+
+
+def test_buffers_are_shared_with_the_module():
+    module = nn.BatchNorm1d(3)
+    program = torch.export.export(module, (torch.randn(4, 3),)).module()
+    assert module.num_batches_tracked.item() == 0
+    program(torch.randn(4, 3))
+    assert module.num_batches_tracked.item() == 1
