@@ -31,6 +31,8 @@ from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.numbers import check_number
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
@@ -51,6 +53,7 @@ def _unary(
         wrong = [key for key in given if key not in names]
         if wrong:
             raise TypeError(f"{name}() got an unexpected keyword argument '{wrong[0]}'")
+        need_tensor(name, "input", 1, input)
         record: OpDef = getattr(ops, name)
         numbers = [given.get(n, default) for n, default in defaults]
         if check is not None:
@@ -81,6 +84,22 @@ def _in_order(input: Tensor, low: float, high: float) -> None:
         raise ValueError("min_val cannot be greater than max_val")
 
 
+def _numbers(input: Tensor, threshold: float, value: float) -> None:
+    for position, (name, number) in enumerate((("threshold", threshold), ("value", value)), 2):
+        if isinstance(number, Tensor) and number.dim():
+            raise TypeError(
+                f"threshold(): argument '{name}' (position {position}) must be Number, not Tensor"
+            )
+        if not isinstance(number, Tensor):
+            check_number(number, input._dtype)
+
+
+def _bounds(input: Tensor, low: float, high: float) -> None:
+    _in_order(input, low, high)
+    for number in (low, high):
+        check_number(number, input._dtype)
+
+
 def _not_negative(input: Tensor, lambd: float) -> None:
     top = float(finfo(input._dtype).max) if input._dtype.kind == "float" else math.inf
     if not 0 <= lambd <= top:
@@ -94,9 +113,9 @@ relu, silu, mish, relu6 = (_unary(n) for n in ("relu", "silu", "mish", "relu6"))
 hardswish, hardsigmoid, selu = (_unary(n) for n in ("hardswish", "hardsigmoid", "selu"))
 elu, celu = _unary("elu", ("alpha", 1.0)), _unary("celu", ("alpha", 1.0))
 leaky_relu = _unary("leaky_relu", ("negative_slope", 0.01))
-hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_in_order)
+hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_bounds)
 softplus = _unary("softplus", ("beta", 1.0), ("threshold", 20.0))
-threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0))
+threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0), check=_numbers)
 hardshrink = _unary("hardshrink", ("lambd", 0.5))
 softshrink = _unary("softshrink", ("lambd", 0.5), check=_not_negative)
 softsign, tanhshrink, logsigmoid = _unary("softsign"), _unary("tanhshrink"), _unary("log_sigmoid")

@@ -97,6 +97,10 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """Each element of the one times each of the other vector."""
+    for name, value in (("self", input), ("vec2", vec2)):
+        if value.dim() != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {value.dim()}-D")
     return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
 
 

@@ -23,6 +23,8 @@ from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.indexing import getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import check_number, result_type
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
@@ -198,6 +200,13 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
+    is_complex = (
+        value._dtype.is_complex if isinstance(value, Tensor) else isinstance(value, complex)
+    )
+    if is_complex and not self._dtype.is_complex:
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
     dim = wrap_dim(dim, self.dim())
     size = self._shape[dim] if self.dim() else 1
     chosen = new_tensor(ops.zeros((size,), bool_))
@@ -260,6 +269,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
+    if not isinstance(value, Tensor):
+        check_number(value, input._dtype)
     if not input._dtype.is_complex:
         value = _without_imaginary(value, input._dtype)
     if isinstance(value, Tensor) and value._dtype is not input._dtype:
@@ -275,6 +286,8 @@ def _without_imaginary(value: Any, dtype: DType) -> Any:
         value = value.item()
     if not isinstance(value, complex):
         return value
+    if dtype is bool_:
+        return bool(value)
     if value.imag:
         kind = dtype.scalar_name
         raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
@@ -359,14 +372,38 @@ def searchsorted(
     side: str | None = None, sorter: Any = None,
 ) -> Tensor:  # fmt: skip
     right = right or side == "right"
-    values = input if isinstance(input, Tensor) else tensor_of(input, sorted_sequence._dtype)
+    _check_boundaries(sorted_sequence, input)
+    values = input
+    if not isinstance(input, Tensor):
+        values = tensor_of(input).to(result_type([sorted_sequence, input]))
     result = apply(ops.searchsorted, (sorted_sequence, values, right))
     return result.to(int32) if out_int32 else result
+
+
+def _check_boundaries(boundaries: Any, input: Any) -> None:
+    need_tensor("searchsorted", "sorted_sequence", 1, boundaries)
+    if not boundaries.dim():
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+            "dimension"
+        )
+    if boundaries.dim() != 1 and (not isinstance(input, Tensor) or not input.dim()):
+        numel = input.numel() if isinstance(input, Tensor) else 1
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({boundaries.dim()}) and input "
+            f"value's dim(0) numel({numel})"
+        )
 
 
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
+    need_tensor("bucketize", "boundaries", 2, boundaries)
+    if boundaries.dim() != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
