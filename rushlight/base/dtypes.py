@@ -147,6 +147,17 @@ PYTHON_TYPES: dict[Any, DType] = {
 }  # fmt: skip
 
 
+def dtype_argument(value: Any, function: str, name: str, position: int) -> DType:
+    """The dtype that an argument names, one of Python's types too; TypeError for anything else."""
+    found = PYTHON_TYPES.get(value) if value.__class__ is type else value
+    if not isinstance(found, DType):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not "
+            f"{type(value).__name__}"
+        )
+    return found
+
+
 def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
     """`astype` that also knows pairs of halves; complex to real keeps the real part."""
     if array.dtype == complex32.np:

@@ -295,6 +295,8 @@ def default_dtype() -> DType:
 
 
 def set_default_dtype(d: DType) -> None:
-    if d.kind != "float":
-        raise TypeError("only floating-point types are supported as the default type")
+    if not isinstance(d, DType) or d.kind != "float":
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     Defaults.dtype = d

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float32, float64
+from rushlight.base.dtypes import PYTHON_TYPES, bool_, float32, float64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply, product_operands
@@ -151,6 +151,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
         )
+    if weight._dtype is not input._dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input._dtype.scalar_name} and "
+            f"{weight._dtype.scalar_name}"
+        )
     if weight.numel() == 1:
         weight = reshape(weight, ())
     elif not input.dim():
@@ -175,13 +180,14 @@ def _soft_dim(name: str, dim: int | None, ndim: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    return _softmax(input, _soft_dim("softmax", dim, input.dim()), dtype)
+    return _softmax(input, _soft_dim("softmax", dim, input.dim()), PYTHON_TYPES.get(dtype, dtype))
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    return _log_softmax(input, _soft_dim("log_softmax", dim, input.dim()), dtype)
+    dim = _soft_dim("log_softmax", dim, input.dim())
+    return _log_softmax(input, dim, PYTHON_TYPES.get(dtype, dtype))
 
 
 def softmin(
@@ -192,6 +198,11 @@ def softmin(
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
                    dim: int = -1) -> Tensor:  # fmt: skip
+    if logits._dtype.kind != "float":
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {logits._dtype.scalar_name}"
+        )
     u = new_tensor(uniform_node(logits._shape, logits._dtype, None))
     noise = -(-(u.clamp(min=1e-20)).log()).log()
     soft = softmax((logits + noise) / tau, dim)
@@ -272,6 +283,11 @@ def linear(
             f"self and mat2 must have the same dtype, but got {input._dtype.scalar_name} and "
             f"{weight._dtype.scalar_name}"
         )
+    if bias is not None and bias._dtype is not weight._dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {bias._dtype.scalar_name} and "
+            f"{weight._dtype.scalar_name}"
+        )
     label = (
         "ViewBackward0"
         if input.dim() > 2
@@ -284,6 +300,11 @@ def linear(
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    named = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    have = {name: x._dtype for name, x in named.items() if x is not None}
+    if len(set(have.values())) > 1:
+        shown = ", ".join(f"{name}: {cpp_name(dtype)}" for name, dtype in have.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
     mixed = input1.unsqueeze(-2).unsqueeze(-2) @ weight  # (..., out, 1, in2)
     result = (mixed.squeeze(-2) * input2.unsqueeze(-2)).sum(-1)
     return result if bias is None else result + bias

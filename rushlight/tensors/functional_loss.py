@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import ops
+from rushlight.base.dtypes import promote_types
 from rushlight.ops.class_target import class_dim
 from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.autocast_rules import follow_all
@@ -103,6 +104,10 @@ def cross_entropy(
         raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if target._dtype.kind == "float" and target._dtype is not input._dtype:
+        dtype = promote_types(input._dtype, target._dtype)
+        input, target = cast(input, dtype), cast(target, dtype)
+        weight = None if weight is None else cast(weight, dtype)
     loss = apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    dtype_argument,
+    float64,
+    int64,
+    promote_types,
+    uint8,
+)
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.forms import in_place_form, linked
@@ -229,6 +238,8 @@ def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any
     """where(condition, input, other), or the indices of what is true."""
     if not rest and not named:
         return nonzero_indices(condition)
+    if condition._dtype is uint8:
+        condition = condition.to(bool_)
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
     if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
@@ -346,10 +357,25 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 def cast_result_type(*operands: Any) -> DType:
     """torch.result_type."""
+    for operand in operands:
+        if isinstance(operand, type | DType):
+            kinds = ", ".join(type(value).__name__ for value in operands)
+            raise TypeError(
+                f"result_type() received an invalid combination of arguments - got ({kinds})"
+            )
     return result_type(operands)
 
 
+def promote_dtypes(type1: DType, type2: DType) -> DType:
+    """torch.promote_types: the smallest dtype that both convert to."""
+    a = dtype_argument(type1, "promote_types", "type1", 1)
+    return promote_types(a, dtype_argument(type2, "promote_types", "type2", 2))
+
+
 def can_cast(from_: DType, to: DType) -> bool:
+    """Does a value of the one dtype have a meaning in the other?"""
+    from_ = dtype_argument(from_, "can_cast", "from_", 1)
+    to = dtype_argument(to, "can_cast", "to", 2)
     return CATEGORY[from_.kind] <= CATEGORY[to.kind]
 
 

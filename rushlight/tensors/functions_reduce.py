@@ -35,7 +35,11 @@ AMinMax = result_class("aminmax", ("min", "max"))
 
 def _dims(dim: Any) -> Any:
     """None and () are all dims; a list becomes a tuple."""
-    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
+    if dim is None or isinstance(dim, int):
+        return dim
+    if hasattr(dim, "__index__") and not getattr(dim, "ndim", 0):
+        return dim.__index__()
+    return tuple(dim) or None
 
 
 def cast_to(input: Tensor, dtype: DType | None) -> Tensor:

@@ -23,6 +23,7 @@ from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
+from rushlight.tensors.type_names import cpp_name
 from rushlight.tensors.view import write_through
 
 NO_GRAD_VIEW = (
@@ -269,8 +270,8 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
         )
     if exact and result._dtype is not out._dtype:
         raise RuntimeError(
-            f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} "
-            "instead"
+            f"Expected out tensor to have dtype {cpp_name(result._dtype)}, but got "
+            f"{cpp_name(out._dtype)} instead"
         )
     check_can_cast(result._dtype, out._dtype)
     if result._dtype is not out._dtype:
