@@ -343,6 +343,9 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
             f"{mask._dtype.scalar_name}"
         )
+    # The kernel checks its reads of the source, but one element is read without an index.
+    if source.numel() == 1 < mask.numel() and int(look(mask).sum()) > 1:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
     return apply(ops.masked_scatter, (input, mask, source))
 
 
