@@ -9,7 +9,7 @@ Out: `native()`, the compiled functions as ctypes callables (each call gives up 
                                   -> next region
   pause_many(n)                   n turns of the idle loop (to measure how long one is)
 
-The code itself, and how it works, is in pool_text.py and pool_caller.py.
+The code itself, and how it works, is in pool_text.py, pool_place.py and pool_caller.py.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from types import SimpleNamespace
 import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.pool_caller import CALLER
+from rushlight.backends.llvm.pool_place import PLACE, PLACE_NOWHERE
 from rushlight.backends.llvm.pool_text import WORKERS
 
 # Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
 COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
 POOL_BYTES = 1024
-# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads.
+# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads,
+# ids (the system's numbers of the threads), caller_cpu.
 OFFSETS = {
     "counter": COUNTER,
     "done": DONE,
@@ -44,6 +46,8 @@ OFFSETS = {
     "spins": CONFIG,
     "locals": CONFIG + 8,
     "threads": CONFIG + 16,
+    "ids": CONFIG + 24,
+    "caller_cpu": CONFIG + 32,
 }
 BIAS = 1 << 40
 
@@ -85,7 +89,8 @@ def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
     family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
     known = family == "x86" or arch in ("aarch64", "arm64")
     declare, pause = _PAUSE[family] if known else ("", "")
-    text = (WORKERS + CALLER).replace("<pause_declare>", declare).replace("<pause>", pause)
+    place = PLACE if sys.platform == "linux" else PLACE_NOWHERE
+    text = (WORKERS + place + CALLER).replace("<pause_declare>", declare).replace("<pause>", pause)
     text = text.replace("<BIAS>", str(BIAS)).replace("<call>", KERNEL_CALL)
     text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
     for name, offset in OFFSETS.items():
