@@ -70,7 +70,11 @@ def _parameters(function: Callable) -> Collection[str]:
     code = getattr(function, "__code__", None)
     if code is None or not {"__wrapped__", "__signature__"}.isdisjoint(vars(function)):
         return inspect.signature(function).parameters
-    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += sum(
+        bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
+    )
+    return code.co_varnames[:count]
 
 
 def with_other_names(function: Callable, name: str) -> Callable:
