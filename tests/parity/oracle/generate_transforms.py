@@ -28,7 +28,7 @@ def picked(cases: list[dict]) -> list[dict]:
 
 
 def add_batches(case: dict) -> None:
-    """The level at which a loop works, and for each way what PyTorch's vmap raises ('': nothing)."""
+    """The level at which a loop works; for each way what PyTorch's vmap raises ('': nothing)."""
     function = function_of(case, torch)
     for level in range(3):
         case["level"] = level

@@ -2,8 +2,8 @@
 
 Columns: forward, gradient, forms (method, in place, out=), memory (views alias where PyTorch's do),
 errors (the right exception type); of some samples: vmap (as a loop), unlooped (without a loop over
-the examples), vmap_grad (gradients of each example), jvp and second (derivatives). A `-` is a column
-without samples. Counts may only grow.
+the examples), vmap_grad (gradients of each example), jvp and second (derivatives). A `-` is a
+column without samples. Counts may only grow.
 """
 
 from __future__ import annotations
