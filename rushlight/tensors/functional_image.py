@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.ops.conv_sliding import slides
 from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.functional_pad import pad
 from rushlight.tensors.functions_shape import pixel_shuffle
@@ -54,7 +55,10 @@ def _conv(spatial: int) -> Callable:
         _check_conv(batch, weight, bias, groups)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
-        args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
+        settings = (stride, per_dim(padding, spatial), dilation, groups)
+        width = batch._shape[-1] + 2 * settings[1][-1] - 2
+        sliding = slides(batch._dtype, width, weight._shape, *settings)
+        args = (batch, weight, bias, *settings, sliding)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
         return unbatched(result, single)
 
