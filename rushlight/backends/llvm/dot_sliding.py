@@ -50,20 +50,26 @@ class SlidingEmitter(DotFrame):
         s, dtype = schedule, grid.acc_dtype
         self.matrices = transforms(outputs, taps)
         self.points = len(self.matrices.x)
-        self.row_step = s.row_step
-        self.a_part, self.b_part = s.rows * self.row_step, (s.kc + 1) * s.columns
+        row_step = s.row_step if s.along_k_a else None
+        self.k_room = row_step or s.kc + s.lanes
+        self.a_part, self.b_part = s.rows * self.k_room, (s.kc + 1) * s.columns
         whole_k, whole_n = self.one_step or s.kc % s.lanes == 0, s.nc % s.lanes == 0
-        a = Operand(
-            cast(grid.a, dtype), grid.m, grid.k, s.rows, s.lanes, True, dtype, self.row_step, whole_k
+        a, b = cast(grid.a, dtype), cast(grid.b, dtype)
+        a_side = Operand(
+            a, grid.m, grid.k, s.rows, s.lanes, s.along_k_a, dtype, row_step,
+            s.along_k_a and whole_k,
         )  # fmt: skip
-        b = Operand(
-            cast(grid.b, dtype), grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
+        b_side = Operand(
+            b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, dtype, None,
             whole_k if s.along_k_b else whole_n,
         )  # fmt: skip
         m = self.matrices
-        self.pack_a = SlidingPack(ctx, SlidingOperand(a, 1, taps, m.w, self.a_part, False))
-        self.pack_b = SlidingPack(ctx, SlidingOperand(b, outputs, taps, m.x, self.b_part, True))
-        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, self.row_step, 1, is_apart=True)
+        self.pack_a = SlidingPack(ctx, SlidingOperand(a_side, 1, taps, m.w, self.a_part, False))
+        self.pack_b = SlidingPack(
+            ctx, SlidingOperand(b_side, outputs, taps, m.x, self.b_part, True)
+        )
+        self.steps = (row_step, 1) if row_step else (1, s.rows)
+        self.shape = MicroShape(s.rows, s.vectors, s.lanes, dtype, *self.steps, is_apart=True)
         self.micro = micro_kernel(ctx.module, self.shape, ctx.target)
         self.tile_size = s.rows * s.columns
         self.sums = ctx.stack_array(self.element, self.points * self.tile_size)
@@ -101,7 +107,7 @@ class SlidingEmitter(DotFrame):
                 self._tile(builder, block, target, m, n)
 
     def _panel_of_a(self, builder: ir.IRBuilder, m: ir.Value) -> ir.Value:
-        at = builder.mul(m, i64(self.points * self.row_step))
+        at = builder.mul(m, i64(self.points * self.k_room))
         return self._elements(builder, self.ctx.args.local, at)
 
     def _tile(
@@ -137,7 +143,7 @@ class SlidingEmitter(DotFrame):
             with ctx.for_range(builder, i64(0), block.kc, CHUNK) as k:
                 count = min_value(builder, builder.sub(block.kc, k), i64(CHUNK))
                 is_first = builder.and_(block.first, builder.icmp_signed("==", k, i64(0)))
-                a_here = self._elements(builder, a_part, k)
+                a_here = self._elements(builder, a_part, builder.mul(k, i64(self.steps[1])))
                 b_here = self._elements(builder, b_part, builder.mul(k, i64(s.columns)))
                 args = [a_here, b_here, i64(s.columns), count, tile, is_first]
                 builder.call(self.micro, args)

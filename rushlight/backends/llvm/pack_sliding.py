@@ -130,13 +130,13 @@ class SlidingPack:
         """The transformed vectors from lane `first + at[0]` and k `k0 + at[1]` on, as counted in
         panels. left: how many of the vectors' elements are there, if not all."""
         side, target = self.side, self.ctx.target
-        group, points = side.group, len(side.matrix)
+        group, last = side.group, side.others - 1
         found = self._read(builder, panel, env, at, left, 0, range(group))
         if side.is_sliding:
-            ahead = side.others - 1
-            wanted = range(group - ahead, group)
-            found += self._read(builder, panel, env, at, left, ahead, wanted)
-        assert len(found) == (points if side.is_sliding else group)
+            found += self._read(builder, panel, env, at, left, last, range(group - last, group))
+        elif not self.operand.along_k:
+            for tap in range(1, side.taps):
+                found += self._read(builder, panel, env, at, left, tap, range(1))
         dtype = self.operand.dtype
         return [combine(builder, row, found, dtype, target) for row in side.matrix]
 

@@ -272,8 +272,8 @@ def choose_sliding_schedule(
     nc = _even_blocks(inner.n.extent, max(1, 256 // columns) * columns, columns)
     work = replace(inner, k=Axis(inner.k.name, k * points))
     mc, nc = _share(work, mc, nc, rows, columns, threads)
-    on_k = along_k(grid.b, grid.n, grid.k, lanes)
-    return DotSchedule(rows, vectors, lanes, mc, nc, kc, True, on_k)
+    on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
+    return DotSchedule(rows, vectors, lanes, mc, nc, kc, *on_k)
 
 
 def lanes_of(dtype: DType, target: Target) -> int:
