@@ -21,6 +21,11 @@ from rushlight.backends.llvm.pack import Operand, Panel, in_vectors, lane_mask, 
 from rushlight.backends.llvm.sliding import Matrix
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.base.dtypes import DType
+from rushlight.compiler.tile.ir import Axis
+from rushlight.compiler.tile.known import with_known
+from rushlight.compiler.tile.transform import Substitution
+from rushlight.ir.scalar import E
+from rushlight.ir.symint import floordiv
 
 Pick = tuple[int, int]
 
@@ -112,8 +117,18 @@ class SlidingPack:
         self.ctx, self.side, self.operand = ctx, side, side.operand
         o = side.operand
         self.is_turned = o.along_k and o.row_step is None
+        self.values = self._across()
         count = len(side.matrix) * o.lanes * o.lanes
         self.tiles = ctx.stack_array(o.element, count) if self.is_turned else None
+
+    def _across(self) -> list[E]:
+        """The operand at elements 0, 1, ... of the groups across its vectors: divisions of the axis
+        by their number become numbers."""
+        o, count = self.operand, self.side.others
+        axis = o.axis if o.along_k else o.k
+        groups = Axis(axis.name, floordiv(axis.extent, count)).var
+        steps = (Substitution({axis.name: count * groups + i}) for i in range(count))
+        return [with_known(step.expr(o.value)) for step in steps]
 
     def emit(self, builder: ir.IRBuilder, panel: Panel, env: Env) -> None:
         if self.operand.row_step is not None:
@@ -146,12 +161,11 @@ class SlidingPack:
     ) -> list[ir.Value]:  # fmt: skip
         """Elements `wanted` of each group, at element `across` of the groups across."""
         o, side, place = self.operand, self.side, IndexEmitter(self.ctx, builder, {})
-        lane = place.op("mul", place.op("add", panel.first, at[0]), i64(side.units))
-        k = place.op("mul", place.op("add", panel.k0, at[1]), i64(side.taps))
+        lane, k = place.op("add", panel.first, at[0]), place.op("add", panel.k0, at[1])
+        (start, axis), (other, other_axis) = (lane, o.axis), (k, o.k)
         if o.along_k:
-            start, other, axis = k, place.op("add", lane, i64(across)), o.k
-        else:
-            start, other, axis = lane, place.op("add", k, i64(across)), o.axis
+            start, axis, other, other_axis = other, other_axis, start, axis
+        start = place.op("mul", start, i64(side.group))
         vectors = []
         for number in range(side.group):
             here, mask = place.op("add", start, i64(number * o.lanes)), None
@@ -160,10 +174,9 @@ class SlidingPack:
                 mask = lane_mask(builder, rest, o.lanes)
                 # Where no lane is there, something that is there is read.
                 here = builder.select(builder.icmp_signed(">", rest, i64(0)), here, start)
-            names = (other, here) if o.along_k else (here, other)
-            inner = {**env, o.axis.name: names[0], o.k.name: names[1]}
+            inner = {**env, axis.name: here, other_axis.name: other}
             lanes = Lanes(o.lanes, axis, mask, o.aligned)
-            vectors.append(emit_value(self.ctx, builder, o.value, inner, lanes, {}))
+            vectors.append(emit_value(self.ctx, builder, self.values[across], inner, lanes, {}))
         return take_apart(builder, vectors, o.lanes, wanted)
 
     def _left(
