@@ -32,7 +32,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import WAITING, Ref, flushed_refs
+from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -69,29 +69,26 @@ def flush(extra: Sequence[Node] = ()) -> None:
             return
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
-    if not extra and not WAITING.some:
+    if not extra and not WAITING:
         return
     with LOCK:
         raise_failed(extra)
-        WAITING.some = False
-        roots, kept = wanted(extra)
-        if roots:
-            try:
+        roots, kept, seen = wanted(extra)
+        try:
+            if roots:
                 _compute(roots, kept)
+        except RunFailed as failed:
+            _go_on(failed, roots, extra)
+        except Exception:
+            # What was looked at may not be what fails: out of memory, say, or our own fault.
+            if not extra or len(roots) == len(extra):
+                raise
+            try:
+                _compute(list(extra), None)
             except RunFailed as failed:
-                WAITING.some = True
-                _go_on(failed, roots, extra)
-            except BaseException as error:
-                WAITING.some = True
-                if not isinstance(error, Exception):
-                    raise
-                # What was looked at may not be what fails: out of memory, say, or our own fault.
-                if not extra or len(roots) == len(extra):
-                    raise
-                try:
-                    _compute(list(extra), None)
-                except RunFailed as failed:
-                    _go_on(failed, extra, extra)
+                _go_on(failed, extra, extra)
+        else:
+            settle_waiting(seen)
 
 
 def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> None:
@@ -165,10 +162,11 @@ def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[No
     return roots, saved, lost
 
 
-def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Pending nodes to compute, in order of recording, and leaves that must survive."""
-    refs = flushed_refs()
-    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node], int]:
+    """Pending nodes to compute, in order of recording; leaves that must survive besides those
+    that are held; how many waiting Refs were looked at (see `settle_waiting`)."""
+    seen, refs = waiting_refs()
+    survive: set[Node] = set()
     roots, saved, lost = _pending(refs)
     for node in extra:
         if node.leaf != "buffer":
@@ -182,11 +180,10 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
     if lost:
         survive |= needed_later(lost)
-    return sorted(roots, key=_serial), survive
+    return sorted(roots, key=_serial), survive, seen
 
 
 _serial = attrgetter("serial")
-_node_of = attrgetter("node")
 _address = attrgetter("address")
 
 
@@ -213,7 +210,10 @@ def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
         i
         for i, node in enumerate(recording.inputs)
         # The node's own reference and the call's argument: nobody else holds the memory.
-        if node not in survive and not node.buffer.foreign and sys.getrefcount(node.buffer) == 2
+        if not is_held(node)
+        and node not in survive
+        and not node.buffer.foreign
+        and sys.getrefcount(node.buffer) == 2
     )
 
 
