@@ -132,6 +132,9 @@ class NoValue:
     def view(self, dtype: DType, shape: tuple) -> Any:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
+    def number(self, dtype: DType, offset: int = 0) -> Any:
+        return self.view(dtype, ())
+
 
 NO_VALUE = NoValue()
 
