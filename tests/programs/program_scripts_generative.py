@@ -113,7 +113,9 @@ def case_vae_vq_flow():
     nll = -(base.log_prob(y) + s(a).tanh().sum(1)).mean()
     nll.backward()
     gumbel = F.gumbel_softmax(N(3, 5), tau=0.5, hard=True)
-    return losses, r([vq, z.grad.norm(), book.weight.grad.norm(), perp, nll, s.weight.grad.norm(), gumbel.sum()])
+    return losses, r(
+        [vq, z.grad.norm(), book.weight.grad.norm(), perp, nll, s.weight.grad.norm(), gumbel.sum()]
+    )
 
 
 @kept
@@ -177,14 +179,18 @@ def case_ddpm():
     with torch.no_grad():
         for i in reversed(range(15, T)):
             t = torch.full((2,), i, dtype=torch.long)
-            mean = (x - extract(betas / (1 - ac).sqrt(), t, x.shape) * net(x, t)) / (1 - betas[i]).sqrt()
+            mean = (x - extract(betas / (1 - ac).sqrt(), t, x.shape) * net(x, t)) / (
+                1 - betas[i]
+            ).sqrt()
             x = (mean + (post[i].sqrt() * N(2, 1, 8, 8, k=i) if i > 15 else 0)).float()
     return losses, r(x.flatten()[::11].tolist())
 
 
 @kept
 def case_contrastive_siamese():
-    enc = fill(nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 4)), 0.5)
+    enc = fill(
+        nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Linear(12, 4)), 0.5
+    )
 
     def nt_xent(a, b, temp=0.5):
         z = F.normalize(torch.cat([a, b]), dim=1)
@@ -211,13 +217,19 @@ def case_contrastive_siamese():
         l2 = info_nce_mask(F.normalize(a, dim=-1), I(3, 8, k=k))
         anchor, pos, neg = a[:4], b[:4], a[4:]
         l3 = nn.TripletMarginLoss(margin=1.0, p=2)(anchor, pos, neg)
-        l3 = l3 + nn.TripletMarginWithDistanceLoss(distance_function=lambda u, v: 1.0 - F.cosine_similarity(u, v))(anchor, pos, neg)
+        l3 = l3 + nn.TripletMarginWithDistanceLoss(
+            distance_function=lambda u, v: 1.0 - F.cosine_similarity(u, v)
+        )(anchor, pos, neg)
         y = torch.tensor([1, -1, 1, -1, 1, 1, -1, -1])
-        l4 = nn.CosineEmbeddingLoss(margin=0.2)(a, b, y) + nn.MarginRankingLoss(0.1)(a[:, 0], b[:, 0], y)
+        l4 = nn.CosineEmbeddingLoss(margin=0.2)(a, b, y) + nn.MarginRankingLoss(0.1)(
+            a[:, 0], b[:, 0], y
+        )
         d = F.pairwise_distance(a, b, keepdim=True)
         t = (y > 0).float().unsqueeze(1)
         l5 = torch.mean((1 - t) * d.pow(2) + t * torch.clamp(2.0 - d, min=0.0).pow(2))
-        logits = torch.cat([(a * b.detach()).sum(1, keepdim=True), a @ queue.clone().detach()], 1) / 0.2
+        logits = (
+            torch.cat([(a * b.detach()).sum(1, keepdim=True), a @ queue.clone().detach()], 1) / 0.2
+        )
         l6 = F.cross_entropy(logits, torch.zeros(8, dtype=torch.long))
         queue[:, ptr : ptr + 8] = F.normalize(b.detach(), dim=1).T
         ptr = (ptr + 8) % 16
@@ -227,8 +239,14 @@ def case_contrastive_siamese():
         scale = nn.Parameter(torch.ones([]) * np.log(1 / 0.07))
         lp = scale.exp() * F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).t()
         l8 = (F.cross_entropy(lp, torch.arange(8)) + F.cross_entropy(lp.t(), torch.arange(8))) / 2
-        c = (F.batch_norm(a, None, None, training=True).T @ F.batch_norm(b, None, None, training=True)) / 8
-        l9 = torch.diagonal(c).add(-1).pow(2).sum() + 0.005 * (c - torch.diag(torch.diag(c))).pow(2).sum()
+        c = (
+            F.batch_norm(a, None, None, training=True).T
+            @ F.batch_norm(b, None, None, training=True)
+        ) / 8
+        l9 = (
+            torch.diagonal(c).add(-1).pow(2).sum()
+            + 0.005 * (c - torch.diag(torch.diag(c))).pow(2).sum()
+        )
         parts = [l1, l2, l3, l4, l5, l6, l7, l8, l9]
         opt.zero_grad()
         torch.stack([p.reshape(()) for p in parts]).sum().backward()
@@ -289,17 +307,25 @@ def case_graph_networks():
         def forward(self, x):
             m = self.msg(torch.cat([x[idx[0]], x.index_select(0, idx[1])], -1)).relu()
             mean = torch.zeros_like(x).index_add_(0, idx[1], m) / deg.unsqueeze(1)
-            mx = torch.full_like(x, -10.0).scatter_reduce(0, idx[1, :, None].expand_as(m), m, "amax")
+            mx = torch.full_like(x, -10.0).scatter_reduce(
+                0, idx[1, :, None].expand_as(m), m, "amax"
+            )
             return self.upd(mean + mx, x)
 
     gcn, gat, mp = fill(GCN(), 0.5), fill(GAT(), 0.5), fill(MPNN(), 0.5)
-    opt = optim.Adam([*gcn.parameters(), *gat.parameters(), *mp.parameters()], lr=0.05, weight_decay=5e-4)
+    opt = optim.Adam(
+        [*gcn.parameters(), *gat.parameters(), *mp.parameters()], lr=0.05, weight_decay=5e-4
+    )
     x, y, train = N(n, 5), I(3, n), torch.LongTensor([0, 2, 3, 5])
     losses = []
     for _ in range(3):
         opt.zero_grad()
         out = gcn(x, adj)
-        loss = F.nll_loss(out[train], y[train]) + gat(x, adj.to_dense()).pow(2).mean() + mp(x).pow(2).mean()
+        loss = (
+            F.nll_loss(out[train], y[train])
+            + gat(x, adj.to_dense()).pow(2).mean()
+            + mp(x).pow(2).mean()
+        )
         loss.backward()
         opt.step()
         losses.append(loss.item())
@@ -309,7 +335,20 @@ def case_graph_networks():
     ev = torch.linalg.eigvalsh(lap)
     pool = torch.zeros(2, 3).index_add(0, torch.tensor([0, 0, 0, 1, 1, 1, 1]), out.detach())
     acc = (out.max(1)[1].type_as(y) == y).double().sum() / n
-    return losses, repr(gcn), r([both.abs().max() < 1e-6, ev.sum(), pool.norm(), acc, adj._nnz(), csr.crow_indices()[-1]])
+    return (
+        losses,
+        repr(gcn),
+        r(
+            [
+                both.abs().max() < 1e-6,
+                ev.sum(),
+                pool.norm(),
+                acc,
+                adj._nnz(),
+                csr.crow_indices()[-1],
+            ]
+        ),
+    )
 
 
 @kept
@@ -319,7 +358,9 @@ def case_mixture_of_experts():
             super().__init__()
             self.gate = nn.Linear(d, experts, bias=False)
             self.noise = nn.Linear(d, experts)
-            self.experts = nn.ModuleList(nn.Sequential(nn.Linear(d, 8), nn.SiLU(), nn.Linear(8, d)) for _ in range(experts))
+            self.experts = nn.ModuleList(
+                nn.Sequential(nn.Linear(d, 8), nn.SiLU(), nn.Linear(8, d)) for _ in range(experts)
+            )
             self.w = nn.Parameter(torch.empty(experts, d, d))
             self.k = k
 
@@ -366,7 +407,9 @@ def case_physics_informed():
     class PINN(nn.Module):
         def __init__(self):
             super().__init__()
-            self.net = nn.Sequential(nn.Linear(2, 10), nn.Tanh(), nn.Linear(10, 10), nn.Tanh(), nn.Linear(10, 1))
+            self.net = nn.Sequential(
+                nn.Linear(2, 10), nn.Tanh(), nn.Linear(10, 10), nn.Tanh(), nn.Linear(10, 1)
+            )
             self.nu = nn.Parameter(torch.tensor([0.05]))
 
         def forward(self, x, t):
@@ -374,7 +417,9 @@ def case_physics_informed():
 
         def residual(self, x, t):
             u = self(x, t)
-            g = lambda a, b: torch.autograd.grad(a, b, torch.ones_like(a), retain_graph=True, create_graph=True)[0]
+            g = lambda a, b: torch.autograd.grad(
+                a, b, torch.ones_like(a), retain_graph=True, create_graph=True
+            )[0]
             ut, ux = g(u, t), g(u, x)
             return ut + u * ux - self.nu * g(ux, x)
 
@@ -384,7 +429,10 @@ def case_physics_informed():
     losses = []
     for _ in range(3):
         adam.zero_grad()
-        loss = model.residual(x, t).pow(2).mean() + (model(x, 0 * t) + torch.sin(math.pi * x)).pow(2).mean()
+        loss = (
+            model.residual(x, t).pow(2).mean()
+            + (model(x, 0 * t) + torch.sin(math.pi * x)).pow(2).mean()
+        )
         loss.backward()
         adam.step()
         losses.append(loss.item())
@@ -404,4 +452,8 @@ def case_physics_informed():
     for _ in range(3):
         vel = vel + 0.1 * force
         y = y + 0.1 * vel
-    return losses, r(H.flatten().tolist()), r([(H - H2).abs().max() < 1e-5, lap.sum(), J[0].sum(), v.sum(), tang, y.norm()])
+    return (
+        losses,
+        r(H.flatten().tolist()),
+        r([(H - H2).abs().max() < 1e-5, lap.sum(), J[0].sum(), v.sum(), tang, y.norm()]),
+    )

@@ -179,7 +179,10 @@ def case_transformer_lm():
         opt.step()
         sched.step()
         losses.append(loss.item())
-    full = fill(nn.Transformer(16, 2, 1, 1, 32, 0.0, activation="gelu", batch_first=True, norm_first=True), 0.2)
+    full = fill(
+        nn.Transformer(16, 2, 1, 1, 32, 0.0, activation="gelu", batch_first=True, norm_first=True),
+        0.2,
+    )
     src, tgt = N(2, 5, 16), N(2, 4, 16, k=2)
     pad = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
     y = full(src, tgt, tgt_mask=full.generate_square_subsequent_mask(4), src_key_padding_mask=pad,
@@ -298,7 +301,11 @@ def case_ctc_speech():
     class Acoustic(nn.Module):
         def __init__(self, mels=8, classes=6):
             super().__init__()
-            self.conv = nn.Sequential(nn.Conv1d(mels, 12, 3, stride=2, padding=1), nn.BatchNorm1d(12), nn.Hardtanh(0, 20, inplace=True))
+            self.conv = nn.Sequential(
+                nn.Conv1d(mels, 12, 3, stride=2, padding=1),
+                nn.BatchNorm1d(12),
+                nn.Hardtanh(0, 20, inplace=True),
+            )
             self.rnn = nn.GRU(12, 10, bidirectional=True, batch_first=True)
             self.ln = nn.LayerNorm(20)
             self.fc = nn.Linear(20, classes)
@@ -321,8 +328,12 @@ def case_ctc_speech():
     losses = []
     for _ in range(3):
         lp = model(mel).transpose(0, 1)
-        loss = ctc(lp, targets, torch.full((2,), lp.size(0), dtype=torch.long), torch.tensor([4, 2]))
-        flat = F.ctc_loss(lp, torch.tensor([1, 2, 2, 3, 4, 5]), (lp.size(0),) * 2, (4, 2), reduction="none")
+        loss = ctc(
+            lp, targets, torch.full((2,), lp.size(0), dtype=torch.long), torch.tensor([4, 2])
+        )
+        flat = F.ctc_loss(
+            lp, torch.tensor([1, 2, 2, 3, 4, 5]), (lp.size(0),) * 2, (4, 2), reduction="none"
+        )
         opt.zero_grad()
         (loss + flat.mean()).backward()
         opt.step()
@@ -333,4 +344,8 @@ def case_ctc_speech():
     masked = mel.clone()
     masked[:, 2:4, :] = 0
     masked[:, :, 5:9] = mel.mean()
-    return losses, str(text), r([(back - wave).abs().max() < 1e-5, mel.sum(), shifted.norm(), masked.norm()])
+    return (
+        losses,
+        str(text),
+        r([(back - wave).abs().max() < 1e-5, mel.sum(), shifted.norm(), masked.norm()]),
+    )

@@ -69,7 +69,23 @@ def case_compile_ways():
     z = torch.compile(lambda a, c: (a.sin() + c).relu(), backend=my_backend)(N(3), N(3, k=2))
     d = branchy(N(3, 2).abs())
     cond = torch.cond(N(2).sum() > 1e9, lambda a: a + 1, lambda a: a - 1, (N(2),))
-    return losses, keys, r([y.sum(), d["x"].sum(), branchy(N(3, 2), False, 0.5).sum(), *out, b.count, len(eager_only(N(3))), z.sum(), len(called), cond.sum()])
+    return (
+        losses,
+        keys,
+        r(
+            [
+                y.sum(),
+                d["x"].sum(),
+                branchy(N(3, 2), False, 0.5).sum(),
+                *out,
+                b.count,
+                len(eager_only(N(3))),
+                z.sum(),
+                len(called),
+                cond.sum(),
+            ]
+        ),
+    )
 
 
 @kept
@@ -85,7 +101,9 @@ def case_scripted_modules():
             self.lin = nn.Linear(4, 4)
             self.register_buffer("steps", torch.zeros(1))
 
-        def forward(self, x: torch.Tensor, mask: Optional[torch.Tensor] = None) -> Tuple[torch.Tensor, List[int]]:
+        def forward(
+            self, x: torch.Tensor, mask: Optional[torch.Tensor] = None
+        ) -> Tuple[torch.Tensor, List[int]]:
             sizes: List[int] = []
             for i in range(x.size(0)):
                 sizes.append(i * self.table["a"])
@@ -109,8 +127,12 @@ def case_scripted_modules():
 
     m = torch.jit.script(fill(Gate(1.5), 0.5))
     y, sizes = m(N(3, 4), N(3, 4) > 1)
-    traced = torch.jit.trace(m.eval() if False else nn.Sequential(m.lin, nn.ReLU()), (N(2, 4),), check_trace=False)
-    frozen = torch.jit.optimize_for_inference(torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Linear(4, 2)).eval())))
+    traced = torch.jit.trace(
+        m.eval() if False else nn.Sequential(m.lin, nn.ReLU()), (N(2, 4),), check_trace=False
+    )
+    frozen = torch.jit.optimize_for_inference(
+        torch.jit.freeze(torch.jit.script(nn.Sequential(nn.Linear(4, 2)).eval()))
+    )
     path = os.path.join(tempfile.mkdtemp(), "w.pt")
     torch.save(m.state_dict(), path)
     other = torch.jit.script(Gate(1.5))
@@ -121,14 +143,30 @@ def case_scripted_modules():
     def fused(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return x * 0.5 * (1.0 + torch.erf((x + b) / 1.41421))
 
-    return sizes, r([y.sum(), traced(N(5, 4)).sum(), fused(N(3), N(3, k=1)).sum(), float(same), frozen(N(1, 4)).numel()])
+    return sizes, r(
+        [
+            y.sum(),
+            traced(N(5, 4)).sum(),
+            fused(N(3), N(3, k=1)).sum(),
+            float(same),
+            frozen(N(1, 4)).numel(),
+        ]
+    )
 
 
 @kept
 def case_fx_passes():
     import operator
 
-    from torch.fx import GraphModule, Interpreter, Proxy, Tracer, Transformer, replace_pattern, symbolic_trace
+    from torch.fx import (
+        GraphModule,
+        Interpreter,
+        Proxy,
+        Tracer,
+        Transformer,
+        replace_pattern,
+        symbolic_trace,
+    )
 
     class Net(nn.Module):
         def __init__(self):
@@ -144,7 +182,9 @@ def case_fx_passes():
     model = fill(Net(), 0.4).eval()
     gm = symbolic_trace(model)
     ops = [n.op for n in gm.graph.nodes]
-    names = ",".join(str(n.target if isinstance(n.target, str) else n.target.__name__) for n in gm.graph.nodes)
+    names = ",".join(
+        str(n.target if isinstance(n.target, str) else n.target.__name__) for n in gm.graph.nodes
+    )
     x = N(2, 2, 4, 4)
     before = gm(x)
     for n in gm.graph.nodes:
@@ -178,7 +218,22 @@ def case_fx_passes():
     fused = fuse_conv_bn_eval(model.conv, model.bn)
     err = (fused(x) - model.bn(model.conv(x))).abs().max() < 1e-4
     code = "def forward" in gm.code
-    return ",".join(ops), names, str(shapes), r([before.sum(), after.sum(), third.sum(), f(N(2), N(2, k=1)).sum(), len(replaced), err, code])
+    return (
+        ",".join(ops),
+        names,
+        str(shapes),
+        r(
+            [
+                before.sum(),
+                after.sum(),
+                third.sum(),
+                f(N(2), N(2, k=1)).sum(),
+                len(replaced),
+                err,
+                code,
+            ]
+        ),
+    )
 
 
 @kept
@@ -198,7 +253,9 @@ def case_profiler_and_timing():
     with profile(activities=[ProfilerActivity.CPU]) as p2:
         with record_function("mine"):
             model(N(4, 8)).sum().item()
-    table = p2.key_averages(group_by_input_shape=False).table(sort_by="cpu_time_total", row_limit=10)
+    table = p2.key_averages(group_by_input_shape=False).table(
+        sort_by="cpu_time_total", row_limit=10
+    )
     path = os.path.join(tempfile.mkdtemp(), "trace.json")
     p2.export_chrome_trace(path)
     with torch.autograd.profiler.profile(use_cpu=True) as p3:
@@ -206,10 +263,19 @@ def case_profiler_and_timing():
     with torch.autograd.profiler.record_function("x"):
         pass
     t = benchmark.Timer("f(x)", globals={"f": torch.relu, "x": N(4)}).timeit(3)
-    start = torch.cuda.Event(enable_timing=True) if torch.cuda.is_available() else time.perf_counter()
+    start = (
+        torch.cuda.Event(enable_timing=True) if torch.cuda.is_available() else time.perf_counter()
+    )
     with torch.autograd.profiler.emit_nvtx(enabled=False):
         model(N(1, 8))
-    return [float("mine" in table), float(os.path.getsize(path) > 10), float(t.mean > 0), float(len(steps)), float(start > 0), float(len(p3.key_averages()) > 0)]
+    return [
+        float("mine" in table),
+        float(os.path.getsize(path) > 10),
+        float(t.mean > 0),
+        float(len(steps)),
+        float(start > 0),
+        float(len(p3.key_averages()) > 0),
+    ]
 
 
 class Numbered(Dataset):
@@ -222,7 +288,11 @@ class Numbered(Dataset):
     def __getitem__(self, i):
         if i >= self.n:
             raise IndexError
-        return {"img": torch.full((2, 3), float(i)), "meta": {"id": i, "name": f"n{i}"}, "box": (i, i + 1.0)}
+        return {
+            "img": torch.full((2, 3), float(i)),
+            "meta": {"id": i, "name": f"n{i}"},
+            "box": (i, i + 1.0),
+        }
 
     def __getitems__(self, ids):
         return [self[i] for i in ids]
@@ -265,7 +335,9 @@ class Bad(Dataset):
 def case_loaders():
     lengths = [5, 1, 4, 2, 3, 9, 7]
     out = []
-    for b in DataLoader(Numbered(7), batch_sampler=Buckets(lengths, 3), num_workers=2, prefetch_factor=2):
+    for b in DataLoader(
+        Numbered(7), batch_sampler=Buckets(lengths, 3), num_workers=2, prefetch_factor=2
+    ):
         out.append([b["img"][:, 0, 0].tolist(), b["meta"]["id"].tolist(), b["box"][1].tolist()])
         out.append(str(b["meta"]["name"]))
     total = sum(int(y.sum()) for _, y in DataLoader(Stream(0, 11), batch_size=3, num_workers=2))
@@ -277,7 +349,14 @@ def case_loaders():
         next(iter(DataLoader(Bad(), num_workers=1)))
     except ValueError as e:
         out.append([float("bad sample 0" in str(e)), float("worker process 0" in str(e))])
-    loader = DataLoader(Numbered(6), 2, persistent_workers=True, num_workers=1, multiprocessing_context="fork", timeout=60)
+    loader = DataLoader(
+        Numbered(6),
+        2,
+        persistent_workers=True,
+        num_workers=1,
+        multiprocessing_context="fork",
+        timeout=60,
+    )
     out.append([len([1 for _ in range(2) for _ in loader])])
     mixed = torch.utils.data.default_collate([(1, 2.0, "a", None if False else torch.ones(2))] * 2)
     out.append([str(mixed[0].dtype), str(mixed[1].dtype)])
@@ -285,7 +364,9 @@ def case_loaders():
     out.append([int(i) for i, _ in chain])
     stacked = torch.utils.data.StackDataset(torch.arange(3), [7, 8, 9])
     out.append([int(stacked[1][0]), stacked[1][1]])
-    samplers = torch.utils.data.DistributedSampler(Numbered(7), num_replicas=2, rank=1, shuffle=False)
+    samplers = torch.utils.data.DistributedSampler(
+        Numbered(7), num_replicas=2, rank=1, shuffle=False
+    )
     out.append(list(samplers))
     return out
 
@@ -325,7 +406,12 @@ def case_process_group_of_one():
     if rank == 0:
         keys = ",".join(model.state_dict()) + "," + ",".join(model.module.state_dict())
     dist.destroy_process_group()
-    return losses, keys, [rank, world, objs[0]["rank"], float(len(sampler)), float(dist.is_initialized())], r(parts[0].tolist())
+    return (
+        losses,
+        keys,
+        [rank, world, objs[0]["rank"], float(len(sampler)), float(dist.is_initialized())],
+        r(parts[0].tolist()),
+    )
 
 
 @kept
@@ -372,7 +458,9 @@ def case_custom_operators():
     with torch.autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
         w = N(3).requires_grad_()
         (w * w).sum().backward()
-    aten = torch.ops.aten.add.Tensor(x.detach(), x.detach(), alpha=2) + torch.ops.aten.mul(x.detach(), 3)
+    aten = torch.ops.aten.add.Tensor(x.detach(), x.detach(), alpha=2) + torch.ops.aten.mul(
+        x.detach(), 3
+    )
     soft = torch.ops.aten._softmax.default(x.detach(), 0, False)
     logging.getLogger("torch").setLevel(logging.ERROR)
     return r([y.sum(), x.grad.sum(), float(ok), w.grad.sum(), aten.sum(), soft.sum()])

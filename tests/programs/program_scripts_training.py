@@ -29,14 +29,18 @@ class Attention(nn.Module):
         self.proj = nn.Linear(c.width, c.width, bias=False)
         self.heads = c.heads
         self.flash = hasattr(F, "scaled_dot_product_attention")
-        self.register_buffer("mask", torch.tril(torch.ones(c.block, c.block)).view(1, 1, c.block, c.block))
+        self.register_buffer(
+            "mask", torch.tril(torch.ones(c.block, c.block)).view(1, 1, c.block, c.block)
+        )
 
     def forward(self, x):
         B, T, C = x.size()
         q, k, v = self.qkv(x).split(C, dim=2)
         q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in (q, k, v))
         if self.flash and self.training:
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=True)
+            y = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=None, dropout_p=0.0, is_causal=True
+            )
         else:
             att = (q @ k.transpose(-2, -1)) * k.size(-1) ** -0.5
             att = att.masked_fill(self.mask[:, :, :T, :T] == 0, float("-inf"))
@@ -228,7 +232,13 @@ def case_maml():
 
 @kept
 def case_prune_norms_fake_quant():
-    from torch.nn.utils import parametrizations, prune, remove_weight_norm, spectral_norm, weight_norm
+    from torch.nn.utils import (
+        parametrizations,
+        prune,
+        remove_weight_norm,
+        spectral_norm,
+        weight_norm,
+    )
 
     torch.manual_seed(0)
     model = fill(nn.Sequential(nn.Linear(8, 6), nn.ReLU(), nn.Linear(6, 3)), 0.4)
@@ -236,7 +246,9 @@ def case_prune_norms_fake_quant():
     mask = model[0].bias_mask.sum()
     prune.remove(model[0], "bias")
     prune.global_unstructured(
-        [(model[0], "weight"), (model[2], "weight")], pruning_method=prune.L1Unstructured, amount=0.4
+        [(model[0], "weight"), (model[2], "weight")],
+        pruning_method=prune.L1Unstructured,
+        amount=0.4,
     )
     prune.ln_structured(model[2], "weight", amount=0.34, n=2, dim=0)
     sparsity = [float((m.weight == 0).sum()) for m in (model[0], model[2])]
@@ -257,7 +269,9 @@ def case_prune_norms_fake_quant():
 
     x = N(4, 5).requires_grad_()
     q = torch.fake_quantize_per_tensor_affine(x, 0.1, 3, 0, 15)
-    c = torch.fake_quantize_per_channel_affine(x, torch.tensor([0.1, 0.2, 0.05, 0.3]), torch.zeros(4, dtype=torch.int32), 0, -8, 7)
+    c = torch.fake_quantize_per_channel_affine(
+        x, torch.tensor([0.1, 0.2, 0.05, 0.3]), torch.zeros(4, dtype=torch.int32), 0, -8, 7
+    )
     (q.sum() + (c * 2).sum()).backward()
 
     class Round(torch.autograd.Function):
@@ -372,12 +386,17 @@ def case_reinforcement():
         losses.append(loss.item())
         del model.saved[:], model.rewards[:]
 
-    q, target = fill(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), 0.4), nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    q, target = (
+        fill(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), 0.4),
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
+    )
     target.load_state_dict(q.state_dict())
     memory = deque([], maxlen=50)
     for i in range(20):
         nxt = None if i % 5 == 4 else N(1, 4, k=i + 1)
-        memory.append(Transition(N(1, 4, k=i), torch.tensor([[i % 3]]), nxt, torch.tensor([i / 10])))
+        memory.append(
+            Transition(N(1, 4, k=i), torch.tensor([[i % 3]]), nxt, torch.tensor([i / 10]))
+        )
     oq = optim.AdamW(q.parameters(), lr=1e-2, amsgrad=True)
     random.seed(0)
     for _ in range(2):
@@ -445,7 +464,9 @@ def case_boilerplate():
     args = parser.parse_args([])
     use = not args.no_cuda and torch.cuda.is_available()
     seed_all(3)
-    device = torch.device("cuda:0" if use else "mps" if torch.backends.mps.is_available() else "cpu")
+    device = torch.device(
+        "cuda:0" if use else "mps" if torch.backends.mps.is_available() else "cpu"
+    )
     kw = {"num_workers": 1, "pin_memory": True} if use else {}
     loader = DataLoader(Toy(20, lambda t: t * 2), 4, shuffle=True, worker_init_fn=worker,
                         generator=torch.Generator().manual_seed(0), **kw)  # fmt: skip
@@ -458,7 +479,9 @@ def case_boilerplate():
     model.eval()
     best, wait, log, total = float("inf"), 0, logging.getLogger("t"), 0
     opt = optim.NAdam(model.parameters(), lr=args.lr)
-    plateau = optim.lr_scheduler.ReduceLROnPlateau(opt, "min", factor=0.5, patience=0, threshold=1e-3)
+    plateau = optim.lr_scheduler.ReduceLROnPlateau(
+        opt, "min", factor=0.5, patience=0, threshold=1e-3
+    )
     for epoch in range(2):
         run = 0.0
         for i, (x, y) in enumerate(loader, 0):

@@ -174,7 +174,9 @@ def case_unet_segmentation():
         probs = logits.softmax(1)
         hot = F.one_hot(target, 3).permute(0, 3, 1, 2).float()
         inter = (probs * hot).sum((0, 2, 3))
-        return 1 - ((2 * inter + smooth) / (probs.sum((0, 2, 3)) + hot.sum((0, 2, 3)) + smooth)).mean()
+        return (
+            1 - ((2 * inter + smooth) / (probs.sum((0, 2, 3)) + hot.sum((0, 2, 3)) + smooth)).mean()
+        )
 
     model = fill(UNet(), 0.3)
     opt = optim.RMSprop(model.parameters(), lr=1e-3, weight_decay=1e-8, momentum=0.9)
@@ -224,7 +226,9 @@ def case_super_resolution():
     psnr = 10 * math.log10(1 / mse.item())
     down = F.pixel_unshuffle(hr, 3)
     tv = (hr[..., 1:, :] - hr[..., :-1, :]).abs().mean() + hr.diff(dim=-1).abs().mean()
-    grid = F.affine_grid(torch.tensor([[[0.9, 0.1, 0.0], [0.0, 1.1, 0.2]]] * 2), hr.shape, align_corners=False)
+    grid = F.affine_grid(
+        torch.tensor([[[0.9, 0.1, 0.0], [0.0, 1.1, 0.2]]] * 2), hr.shape, align_corners=False
+    )
     warped = F.grid_sample(hr, grid, mode="bilinear", padding_mode="border", align_corners=False)
     patches = F.unfold(hr, 4, stride=4)
     back = F.fold(patches, (24, 24), 4, stride=4)
@@ -272,6 +276,7 @@ def case_style_lbfgs():
     opt = optim.LBFGS([img], lr=0.5, max_iter=4, history_size=5)
     runs, seen = [0], []
     while runs[0] <= 6:
+
         def closure():
             with torch.no_grad():
                 img.clamp_(-2, 2)
@@ -313,7 +318,9 @@ def case_detection_loss():
     class Head(nn.Module):
         def __init__(self, classes=3):
             super().__init__()
-            self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, 4, 1), nn.SiLU(), nn.Conv2d(8, 5 + classes, 1))
+            self.stem = nn.Sequential(
+                nn.Conv2d(3, 8, 3, 4, 1), nn.SiLU(), nn.Conv2d(8, 5 + classes, 1)
+            )
             self.register_buffer("anchor", torch.tensor([10.0, 13.0]))
             self.grid = {}
 
@@ -344,7 +351,9 @@ def case_detection_loss():
 
     model = fill(Head(), 0.3)
     opt = optim.AdamW(model.parameters(), 1e-3)
-    targets = torch.tensor([[0, 1, 2.0, 3.0, 14.0, 15.0], [1, 0, 5.0, 5.0, 20.0, 21.0], [1, 2, 1, 1, 9, 9]])
+    targets = torch.tensor(
+        [[0, 1, 2.0, 3.0, 14.0, 15.0], [1, 0, 5.0, 5.0, 20.0, 21.0], [1, 2, 1, 1, 9, 9]]
+    )
     pos = nn.BCEWithLogitsLoss(pos_weight=torch.tensor([2.0]))
     losses = []
     for k in range(3):

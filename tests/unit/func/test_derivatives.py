@@ -141,3 +141,31 @@ def test_captured_tensors_keep_their_gradients():
     jvp(lambda x: scale * x**2, (X,), (torch.ones(3),))[1].sum().backward()
     close(scale.grad, (2 * X).sum())
     assert not grad(lambda w: (w**2).sum())(X).requires_grad
+
+
+def by_numpy(values):
+    return torch.from_numpy(np.asarray(values))
+
+
+def seen_by_numpy(values):
+    made = torch.tensor(values)
+    made.numpy()
+    return made
+
+
+@pytest.mark.parametrize("make", [by_numpy, seen_by_numpy, lambda v: by_numpy([v])[0]])
+def test_tensors_in_memory_that_numpy_sees(make):
+    """Captured by a vmapped function or given to it, their gradients are those of other tensors."""
+    x, values = make(np.float32([0.3, -0.7, 1.1])), torch.tensor([0.3, -0.7, 1.1])
+    close(AF.hessian(lambda z: (z**3).sum(), x), torch.diag(6 * values))
+    close(hessian(lambda z: (z**3).sum())(x), torch.diag(6 * values))
+    leaf = make(np.float32([0.3, -0.7, 1.1])).requires_grad_()
+    for used in (lambda: leaf, lambda: leaf.view(3, 1).squeeze(1), lambda: leaf * 1):
+        held = used()
+        vmap(lambda row: (held * row).sum())(torch.ones(2, 3)).sum().backward()
+        close(leaf.grad, torch.full((3,), 2.0))
+        leaf.grad = None
+    vmap(lambda row: (leaf[1:] * leaf.view(3, 1)[1:, 0] * row).sum())(
+        torch.ones(2, 2)
+    ).sum().backward()
+    close(leaf.grad, 4 * values * torch.tensor([0.0, 1.0, 1.0]))
