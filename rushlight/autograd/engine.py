@@ -145,7 +145,12 @@ class _Run:
         buffer = self.buffers.get(id(fn))
         if buffer is None:
             buffer = self.buffers[id(fn)] = [None] * len(fn.likes)
-        buffer[nr] = grad if buffer[nr] is None else buffer[nr] + grad
+        buffer[nr] = grad if buffer[nr] is None else sum_of(buffer[nr], grad)
+
+
+def sum_of(held: Any, grad: Any) -> Any:
+    """The sum of two gradients; a sparse one is added to a dense one, not the other way."""
+    return grad + held if held.is_sparse else held + grad
 
 
 def reachable(start: list[GradFn]) -> list[GradFn]:

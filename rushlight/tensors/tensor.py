@@ -270,7 +270,7 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
-    sparse: Callable[[str], Any]  # a function of sparse/convert.py
+    sparse: Callable[[str], Any]  # a function of sparse/convert.py or lookup.py
 
 
 LEGACY = _Late()
