@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
-from rushlight.runtime.cache import DiskCache
+from rushlight.runtime.cache import DiskCache, disk_cache
 
 MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
@@ -40,18 +39,6 @@ def hash_of_sources(folders: Sequence[str]) -> str:
             digest.update(path.relative_to(root).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-@functools.cache
-def _disk(directory: str, limit_mb: int) -> DiskCache:
-    return DiskCache(directory, limit_mb << 20)
-
-
-def disk_cache() -> DiskCache | None:
-    """The cache folder of the settings, or None when it is switched off."""
-    if not config.cache:
-        return None
-    return _disk(str(config.cache_dir), config.cache_limit_mb)
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:
