@@ -7,6 +7,8 @@ anything is compiled.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import importlib
 import time
 from collections.abc import Sequence
@@ -15,8 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from rushlight.backends.cfamily.module_impl import load_module
 from rushlight.backends.cute.chips import CHIPS
 from rushlight.backends.cute.claims import require
+from rushlight.base.errors import BackendError
 from rushlight.compiler.tile import ir
 
 ALIGN = 16  # bytes
@@ -24,8 +28,13 @@ ALIGN = 16  # bytes
 
 @dataclass(frozen=True, eq=False)
 class Compiled:
-    """`seconds`: what the compilation took; `function(pointers, numbers, sizes, stream)`; `kinds`:
-    dtypes of the buffers, as CuTe calls them; `sizes`: how many words of a launch are sizes."""
+    """What CuTe made of a program.
+
+    seconds   what the compilation took
+    function  launches it: (*pointers, numbers, *sizes, stream)
+    kinds     dtypes of the buffers, as CuTe calls them
+    sizes     how many words of a launch are sizes
+    """
 
     name: str
     ptx: str
@@ -46,10 +55,11 @@ class Compiled:
             _pointer(kind, int(place)) for kind, place in zip(self.kinds, places, strict=True)
         )
         sizes = tuple(cutlass.Int32(int(word)) for word in host[: self.sizes] or (0,))
-        self.function(pointers, _pointer(cutlass.Int64, words), sizes, CUstream(0))
+        self.function(*pointers, _pointer(cutlass.Int64, words), *sizes, CUstream(0))
 
     def export_to_c(self, folder: Path) -> tuple[Path, Path]:
         """(object file, header): the kernel and the function that launches it, for C and C++."""
+        _load_runtime()
         self.function.export_to_c(str(folder), self.name, function_prefix=self.name)
         return folder / f"{self.name}.o", folder / f"{self.name}.h"
 
@@ -58,9 +68,33 @@ def compile_program(program: ir.Program, chip: str = "sm_90") -> Compiled:
     """The kernel of a product of matrices. BackendError where there is none for it,
     ModuleNotFoundError without the extra `cute`."""
     work = require(program, chip)
-    kernels: Any = importlib.import_module("rushlight.backends.cute.gemm_impl")
     epilogue: Any = importlib.import_module("rushlight.backends.cute.epilogue_impl")
-    return _compiled(program, chip, kernels.launch, epilogue.work_of(work, chip))
+    return _compiled(program, chip, launcher(program, "gemm_impl"), epilogue.work_of(work, chip))
+
+
+HOST = """\
+import cutlass
+from cuda.bindings.driver import CUstream
+from cutlass import cute
+from rushlight.backends.cute.{kernels} import launch
+
+
+@cute.jit
+def start({pointers}, numbers: cute.Pointer, {sizes}, stream: CUstream, work: cutlass.Constexpr):
+    launch(({names},), numbers, ({size_names},), stream, work)
+"""
+
+
+def launcher(program: ir.Program, kernels: str) -> Any:
+    """The host's side of a kernel, with a parameter for each buffer and size: C has no tuples."""
+    names = [f"b{number}" for number in range(len(program.buffers))]
+    sizes = [f"n{number}" for number in range(len(program.sizes) or 1)]
+    text = HOST.format(
+        kernels=kernels, pointers=", ".join(f"{name}: cute.Pointer" for name in names),
+        sizes=", ".join(f"{name}: cutlass.Int32" for name in sizes), names=", ".join(names),
+        size_names=", ".join(sizes),
+    )  # fmt: skip
+    return load_module(text).start
 
 
 def _compiled(program: ir.Program, chip: str, launch: Any, work: Any) -> Compiled:
@@ -74,7 +108,7 @@ def _compiled(program: ir.Program, chip: str, launch: Any, work: Any) -> Compile
     began = time.perf_counter()
     with TemporaryDirectory() as folder:  # CuTe writes what it keeps to files, too
         made = cute.compile(
-            launch, memories, _pointer(cutlass.Int64, 0), sizes, cute.runtime.make_fake_stream(),
+            launch, *memories, _pointer(cutlass.Int64, 0), *sizes, cute.runtime.make_fake_stream(),
             work,
             options=f"--gpu-arch {CHIPS[chip].arch} --keep-ptx --keep-cubin --dump-dir={folder}",
         )  # fmt: skip
@@ -82,6 +116,17 @@ def _compiled(program: ir.Program, chip: str, launch: Any, work: Any) -> Compile
         return Compiled(
             program.name, made.__ptx__, made.__cubin__, seconds, made, kinds, len(program.sizes)
         )
+
+
+@functools.cache
+def _load_runtime() -> None:
+    """An object file is linked against CuTe's runtime, which only a launch would load."""
+    cutlass: Any = importlib.import_module("cutlass")
+    root = Path(cutlass.__file__).parents[2]
+    for library in sorted(root.glob("cu*/lib/libcute_dsl_runtime.so")):
+        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
+        return
+    raise BackendError(f"cute: no libcute_dsl_runtime.so in {root}")
 
 
 def _pointer(kind: Any, address: int) -> Any:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.module_impl import load_module
 from rushlight.backends.triton.driver_impl import caps_of
 from rushlight.backends.triton.flash import FlashKernel
-from rushlight.backends.triton.module_impl import load_module
 from rushlight.backends.triton.module_text import lowered, print_module
 from rushlight.backends.triton.space import AnySchedule
 from rushlight.backends.triton.tiles import TileKernel
