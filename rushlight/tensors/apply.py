@@ -23,6 +23,7 @@ from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import may_fail, note
 from rushlight.engine.realize import PENDING, flush
+from rushlight.ir.complex_operands import check_complex
 from rushlight.ir.device import device_of
 from rushlight.ir.node import Meta, Node, meta_of, node_of
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
@@ -299,7 +300,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
-    record.check_complex(call)
+    check_complex(call)
     check_bytes(record, src)
     found = Derived(meta_of(record, call.attrs, tuple(record.shape(call)), record.dtype(call)))
     if not plan.has_offsets:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.autograd.mode import STATE
 from rushlight.base.dtypes import bool_, int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
@@ -148,6 +149,9 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
 def fill(target: Tensor, value: Tensor) -> None:
     """target[...] = value, broadcast; leading dimensions of size 1 may be too many."""
     check_inplace(target)
+    if value._storage is target._storage and _sees_the_same(target, value):
+        target._counter.version += 1  # `x[i] += v`: what is stored is there
+        return
     shape = value._shape
     while len(shape) > target.dim() and shape[0] == 1:
         shape = shape[1:]
@@ -155,6 +159,14 @@ def fill(target: Tensor, value: Tensor) -> None:
     if value._shape != target._shape:
         value = expand(value, target._shape)
     overwrite(target, apply(ops.cast, (value, target._dtype)) if value is target else value)
+
+
+def _sees_the_same(target: Tensor, value: Tensor) -> bool:
+    """Do two views without history see the same elements in the same way?"""
+    one, other = target._view, value._view
+    if one is None or other is None or STATE.grad and (target.requires_grad or value.requires_grad):
+        return False
+    return one.steps == other.steps and value._shape == target._shape
 
 
 def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
