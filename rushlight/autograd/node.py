@@ -216,11 +216,16 @@ class RecordFn(GradFn):
     __slots__ = ("form", "saved", "saved_out", "released")
 
     def __init__(self, form: Form, edges: Sequence[Any], label: str) -> None:
-        super().__init__(edges, form.likes, label)
+        # As GradFn.__init__, which most programs would call more often than all else here.
+        self.edges, self.likes, self.label = tuple(edges), form.likes, label
+        self.sequence = next(_SEQUENCE)
+        self.hooks = self.retains = self.pre_hooks = self.post_hooks = self.metadata_ = None
+        self.spent = self.released = False
         self.form = form
         self.saved: dict[int, Saved] = {}
         self.saved_out: Saved | None = None
-        self.released = False
+        if STATE.anomaly:
+            self.metadata_ = {"traceback_": forward_call()}
 
     @property
     def record(self) -> OpDef:

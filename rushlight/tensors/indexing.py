@@ -29,8 +29,9 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import select_at
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
 from rushlight.tensors.index_checks import CHECK_LIMIT
-from rushlight.tensors.index_items import item_of, items_of
+from rushlight.tensors.index_items import item_of, items_of, plain_key
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
+from rushlight.tensors.size import KEPT
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
 
@@ -73,6 +74,12 @@ class _Plan:
         self.strides.append(following or 1)
 
     def view(self) -> Tensor:
+        steps, shape, strides, moved, label = self.parts()
+        source = self.source
+        return make_view(source, steps, shape, strides, source.storage_offset() + moved, label)
+
+    def parts(self) -> tuple[tuple, tuple, tuple, int, str]:
+        """Steps, shape, strides, change of the offset, and the name of its history."""
         source = self.source
         start, length, step = tuple(self.start), tuple(self.length), tuple(self.step)
         steps: tuple = ()
@@ -82,8 +89,7 @@ class _Plan:
         shape = tuple(self.shape)
         if shape != length:
             steps = (*steps, reshape_step(shape))
-        offset = source.storage_offset()
-        offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
+        moved = sum(a * b for a, b in zip(start, source.stride(), strict=True))
         label = "SliceBackward0"
         if len(shape) < len(length):
             label = "SelectBackward0"
@@ -91,7 +97,26 @@ class _Plan:
             label = "UnsqueezeBackward0"
         elif not steps:
             label = "AliasBackward0"
-        return make_view(source, steps, shape, tuple(self.strides), offset, label)
+        return steps, shape, tuple(self.strides), moved, label
+
+
+# (shape, strides, key) -> parts of the view.
+_BASIC: dict[tuple, tuple] = {}
+
+
+def _basic_view(self: Tensor, key: Any) -> Tensor | None:
+    """The view of a key without tensors; None for other keys."""
+    plain = plain_key(key)
+    if plain is None:
+        return None
+    known = (self._shape, self.stride(), plain)
+    parts = _BASIC.get(known)
+    if parts is None:
+        if len(_BASIC) >= KEPT:
+            _BASIC.clear()
+        parts = _BASIC[known] = _parse(self, key).parts()
+    steps, shape, strides, moved, label = parts
+    return make_view(self, steps, shape, strides, self.storage_offset() + moved, label)
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -102,6 +127,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if not -size <= key < size:
             raise _out_of_bounds(key, 0, size)
         return select_at(self, 0, key + size if key < 0 else key)
+    basic = _basic_view(self, key)
+    if basic is not None:
+        return basic
     plan = _parse(self, key)
     view = plan.view()
     if not plan.indices:
@@ -137,6 +165,10 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         check_inplace(self)
         value = _as(reshape(value, ()), self)
         assign(self, apply(ops.where, (where, value, self), label="IndexPutBackward0"))
+        return
+    basic = _basic_view(self, key)
+    if basic is not None:
+        fill(basic, value)
         return
     plan = _parse(self, key)
     view = plan.view()
