@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.anomaly import forward_call
+from rushlight.autograd.fn_recipe import grads_of
 from rushlight.autograd.graph import (
     GraphFn,
     decompose,
@@ -184,15 +185,17 @@ class Form:
     """What a call's gradient depends on besides values: one object for equal calls.
 
     targets  (shape, dtype) of each input tensor before promotion
+    recipes  see fn_recipe.py
     """
 
-    __slots__ = ("record", "attrs", "source_likes", "targets", "likes")
+    __slots__ = ("record", "attrs", "source_likes", "targets", "likes", "recipes")
 
     def __init__(
         self, record: OpDef, attrs: tuple, source_likes: tuple, targets: tuple, like: tuple
     ) -> None:
         self.record, self.attrs, self.source_likes = record, attrs, source_likes
         self.targets, self.likes = targets, (like,)
+        self.recipes: dict[tuple, Any] = {}
 
 
 _FORMS: dict[tuple, Form] = {}
@@ -255,6 +258,10 @@ class RecordFn(GradFn):
     def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
         if self.released:
             raise RuntimeError(SECOND_TIME)
+        if not create_graph:
+            found = grads_of(self, TENSORS.value(grads[0]))
+            if found is not None:
+                return [None if node is None else TENSORS.make(node) for node in found]
         sources = self._sources()
         out = self.saved_out.node() if self.saved_out is not None else placeholder(*self.likes[0])
         g = grads[0]
