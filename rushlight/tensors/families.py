@@ -40,6 +40,7 @@ from rushlight.tensors import (
     untyped,
 )
 from rushlight.tensors.argument_names import with_other_names
+from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.operands import checked
 
@@ -54,8 +55,8 @@ FAMILIES = (
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
-    FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
-    METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
+    FUNCTIONS.update({n: follow(checked(f, n), n) for n, f in _family.FUNCTIONS.items()})
+    METHODS.update({n: follow(checked(f, n), n) for n, f in _family.METHODS.items()})
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min

@@ -12,6 +12,7 @@ from rushlight.base.dtypes import bool_, float32, float64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.functional_norm import (
     batch_norm,
     cosine_similarity,
@@ -286,6 +287,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return apply(ops.where, (dead, 0.0, weights))
 
 
+# Autocast casts their operands.
+prelu = follow(prelu, "prelu")
 __all__ = [
     "batch_norm", "bilinear", "celu", "cosine_similarity", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "elu", "feature_dropout", "gelu", "glu", "group_norm",

@@ -7,6 +7,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.ops.class_target import class_dim
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.functional_norm import pairwise_distance
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.index_checks import check_index
@@ -229,6 +230,16 @@ def multilabel_soft_margin_loss(
     return reduced_by(each.mean(-1), reduction_of(reduction, size_average, reduce))
 
 
+# Autocast casts their operands.
+(
+    binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss, l1_loss, smooth_l1_loss,
+    huber_loss, kl_div, nll_loss, cross_entropy, poisson_nll_loss, cosine_embedding_loss,
+    hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, triplet_margin_loss,
+) = follow_all(
+    binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss, l1_loss, smooth_l1_loss,
+    huber_loss, kl_div, nll_loss, cross_entropy, poisson_nll_loss, cosine_embedding_loss,
+    hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, triplet_margin_loss,
+)  # fmt: skip
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
     "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",

@@ -7,6 +7,8 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast import STATE
+from rushlight.tensors.autocast_rules import in_float32
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import vector_norm
@@ -137,13 +139,15 @@ def local_response_norm(
         return input
     channels, total = input._shape[1], None
     squares = input * input
+    if STATE.dtype is not None and input.dim() > 3:  # PyTorch pools these with avg_pool3d
+        squares = in_float32(squares)
     for shift in range(-(size // 2), (size + 1) // 2):
         low, high = max(shift, 0), min(channels + shift, channels)
         part = squares[:, low:high]
         lead, tail = max(-shift, 0), max(shift, 0)
         shape = input._shape
-        pieces = [input.new_zeros((shape[0], lead, *shape[2:])), part,
-                  input.new_zeros((shape[0], tail, *shape[2:]))]  # fmt: skip
+        pieces = [squares.new_zeros((shape[0], lead, *shape[2:])), part,
+                  squares.new_zeros((shape[0], tail, *shape[2:]))]  # fmt: skip
         part = apply(ops.cat, ([p for p in pieces if p._shape[1]], 1))
         total = part if total is None else total + part
     return input / (total * (alpha / size) + k) ** beta

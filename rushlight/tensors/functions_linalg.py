@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.functions_complex import conj
@@ -89,6 +90,9 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     if not input.dim() or not other.dim():
         return apply(ops.mul, (input, other))
+    if input.dim() == other.dim() == 1:
+        with autocast_off():  # PyTorch takes `dot`, which autocast leaves alone
+            return tensordot(input, other, ([-1], [-1]))
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -314,6 +318,9 @@ def _contract(na: str, a: Tensor, nb: str, b: Tensor, later: set[str]) -> tuple[
                     f"with previously seen size {size[n]}"
                 )
             size[n] = max(s, size.get(n, 1)) if s else 0
+    names = "".join(batch + rows + columns)
+    if not shared:  # nothing is summed: no product, which autocast would lower
+        return names, _times(_lined(a, na, batch + rows, size), b, nb, batch + columns, len(batch))
     a = _lined(a, na, batch + rows + shared, size)
     b = _lined(b, nb, batch + shared + columns, size)
 
@@ -322,8 +329,15 @@ def _contract(na: str, a: Tensor, nb: str, b: Tensor, later: set[str]) -> tuple[
 
     left = reshape(a, (volume(batch), volume(rows), volume(shared)))
     right = reshape(b, (volume(batch), volume(shared), volume(columns)))
-    names = "".join(batch + rows + columns)
     return names, reshape(matmul(left, right), [size[n] for n in names])
+
+
+def _times(a: Tensor, b: Tensor, names: str, order: list[str], batch: int) -> Tensor:
+    """Each row of `a` (batch, rows) by each column of `b`, whose letters get this order."""
+    b = permute(b, [names.index(n) for n in order])
+    b = reshape(b, (*b._shape[:batch], *(1,) * (a.dim() - batch), *b._shape[batch:]))
+    a = reshape(a, (*a._shape, *(1,) * (len(order) - batch)))
+    return apply(ops.mul, (a, b))
 
 
 def _sum_lonely(tensor: Tensor, names: str, other: str, later: set[str]) -> tuple[Tensor, str]:

@@ -16,6 +16,7 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.base.errors import LinAlgError
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_linalg
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_complex import adjoint, conj
@@ -371,12 +372,14 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    "LinAlgError": LinAlgError, **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
+    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,
     ),
 }  # fmt: skip
+LINALG = {name: follow_linalg(function, name) for name, function in LINALG.items()}
+LINALG["LinAlgError"] = LinAlgError
 
 
 def old_norm(

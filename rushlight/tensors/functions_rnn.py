@@ -15,6 +15,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follows, in_low
 from rushlight.tensors.functional_act import dropout as drop
 from rushlight.tensors.functions_select import index_select, known
 from rushlight.tensors.functions_shape import cat, stack
@@ -64,8 +65,11 @@ def _run(
 def _padded(mode: str, input: Tensor, states: States, *settings: Any) -> tuple[Tensor, States]:
     params, has_biases, num_layers, dropout, train, bidirectional, batch_first = settings
     input = transpose(input, 0, 1) if batch_first else input
-    output, finals = _run(mode, input, states, params, has_biases, num_layers, dropout, train,
-                          bidirectional, None)  # fmt: skip
+    run = (
+        follows(_run, in_low) if mode == "LSTM" else _run
+    )  # PyTorch's LSTM kernel is low as a whole
+    output, finals = run(mode, input, states, params, has_biases, num_layers, dropout, train,
+                         bidirectional, None)  # fmt: skip
     return transpose(output, 0, 1) if batch_first else output, finals
 
 

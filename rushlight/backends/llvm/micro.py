@@ -31,6 +31,7 @@ class MicroShape:
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
     pairs: an element of a panel is two bfloat16 (dot_pairs.py).
+    is_apart: a chain of its own, added to the C tile's (sliding.py), instead of going on with that.
     """
 
     rows: int
@@ -41,6 +42,7 @@ class MicroShape:
     k_step: int
     asks_ahead: bool = False
     pairs: bool = False
+    is_apart: bool = False
 
     @property
     def columns(self) -> int:
@@ -76,6 +78,7 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
     name = f"micro_{'pairs' if shape.pairs else shape.dtype.name}_{size}"
     name += "_ahead" if shape.asks_ahead else ""
+    name += "_apart" if shape.is_apart else ""
     if name in module.globals:
         return module.globals[name]
     more = [PTR, I64, PTR] if shape.asks_ahead else []
@@ -111,7 +114,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     )
     size = shape.dtype.itemsize
     builder = ir.IRBuilder(entry)
-    builder.cbranch(first, start, again)
+    builder.cbranch(I1(1) if shape.is_apart else first, start, again)
     builder.position_at_end(again)
     held = [builder.load(p, align=size, typ=shape.vector) for p in _tile(builder, c, shape)]
     builder.branch(start)
@@ -141,6 +144,9 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     pairs = zip(begun, added, strict=True)
     last = [_phi(builder, shape.vector, (s, start), (e, loop)) for s, e in pairs]
     for value, pointer in zip(last, _tile(builder, c, shape), strict=True):
+        if shape.is_apart:
+            before = builder.load(pointer, align=size, typ=shape.vector)
+            value = builder.select(first, value, builder.fadd(before, value))
         builder.store(value, pointer, align=size)
     builder.ret_void()
 
