@@ -1,7 +1,7 @@
 """The gradient of one call as a list of instructions, made once for equal calls.
 
-In: a gradient function and the gradient of its output. Out: nodes of the gradients of its inputs;
-None where the rule looks at a number's value, and must run. Always true: the nodes are those that
+In: a gradient function and the gradient of its output. Out: nodes of the gradients of its inputs.
+Where the rule looks at a number's value, it runs every time. Always true: the nodes are those that
 the rule makes (as in tape.py, which does the same for a whole pass when it is of a plain kind).
 """
 
@@ -52,7 +52,7 @@ def again_of(slots: list[Node]) -> Callable[[Node], Again]:
     return again
 
 
-def grads_of(fn: Any, g: Node) -> list[Node | None] | None:
+def grads_of(fn: Any, g: Node) -> list[Node | None]:
     """Gradients of the inputs of a RecordFn, fitted to its targets."""
     key: list[Any] = [g.shape, g.dtype, *[edge is not None for edge in fn.edges]]
     values: list[Node] = []
@@ -76,7 +76,8 @@ def grads_of(fn: Any, g: Node) -> list[Node | None] | None:
             kept.clear()
         found = kept[known] = _make(fn, dict(saved), g)
     if found is None:
-        return None
+        stands = {**dict(saved), -2: g}
+        return _rule(fn, stands)
     recipe, places = found
     made = recipe.made(values)
     return [None if place is None else made[place] for place in places]
@@ -86,22 +87,26 @@ def _make(
     fn: Any, saved: dict[int, Node], g: Node
 ) -> tuple[Recipe, list[int | None]] | None:  # fmt: skip
     """Run the rule once, on leaves that stand for the values."""
-    form = fn.form
-    stands = {i: stand_in(node) for i, node in saved.items()}
-    sources = [stands[i] if i in stands else placeholder(*like)
-               for i, like in enumerate(form.source_likes)]  # fmt: skip
-    out = stands[-1] if -1 in stands else placeholder(*form.likes[0])
-    g_in = stand_in(g)
-    needs = [edge is not None for edge in fn.edges]
-    needs += [False] * (len(sources) - len(needs))
-    slots = [node for node in (*stands.values(), g_in) if node.leaf != "const"]
+    stands = {i: stand_in(node) for i, node in (*saved.items(), (-2, g))}
+    slots = [node for node in stands.values() if node.leaf != "const"]
     try:
-        nodes = operand_grads(form.record, form.attrs, sources, out, g_in, needs)
-        grads = [None if node is None else fit(node, *target)
-                 for node, target in zip(nodes, form.targets, strict=False)]  # fmt: skip
+        grads = _rule(fn, stands)
         made = [node for node in grads if node is not None]
         recipe = Recipe(slots, made, again_of(slots))
     except NotPlain:
         return None
     numbers = iter(range(len(made)))
     return recipe, [None if node is None else next(numbers) for node in grads]
+
+
+def _rule(fn: Any, values: dict[int, Node]) -> list[Node | None]:
+    """Run the rule on saved values by position, -1 the output, -2 the gradient."""
+    form = fn.form
+    sources = [values[i] if i in values else placeholder(*like)
+               for i, like in enumerate(form.source_likes)]  # fmt: skip
+    out = values[-1] if -1 in values else placeholder(*form.likes[0])
+    needs = [edge is not None for edge in fn.edges]
+    needs += [False] * (len(sources) - len(needs))
+    nodes = operand_grads(form.record, form.attrs, sources, out, values[-2], needs)
+    return [None if node is None else fit(node, *target)
+            for node, target in zip(nodes, form.targets, strict=False)]  # fmt: skip

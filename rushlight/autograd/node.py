@@ -259,23 +259,15 @@ class RecordFn(GradFn):
         if self.released:
             raise RuntimeError(SECOND_TIME)
         if not create_graph:
-            found = grads_of(self, TENSORS.value(grads[0]))
-            if found is not None:
-                return [None if node is None else TENSORS.make(node) for node in found]
+            nodes = grads_of(self, TENSORS.value(grads[0]))
+            return [None if node is None else TENSORS.make(node) for node in nodes]
         sources = self._sources()
         out = self.saved_out.node() if self.saved_out is not None else placeholder(*self.likes[0])
-        g = grads[0]
+        return self._apply_recorded(grads[0], sources, out)
+
+    def _apply_recorded(self, g: Any, sources: list[Node], out: Node) -> list[Any]:
         needs = [edge is not None for edge in self.edges]
         needs += [False] * (len(sources) - len(needs))
-        if create_graph:
-            return self._apply_recorded(g, sources, out, needs)
-        nodes = operand_grads(self.record, self.attrs, sources, out, TENSORS.value(g), needs)
-        return [
-            None if node is None else TENSORS.make(fit(node, *target))
-            for node, target in zip(nodes, self.targets, strict=False)
-        ]
-
-    def _apply_recorded(self, g: Any, sources: list[Node], out: Node, needs: list) -> list[Any]:
         inputs = [placeholder(*like) for like in self.source_likes]
         out_in, g_in = placeholder(*self.likes[0]), placeholder(*self.likes[0])
         found = operand_grads(self.record, self.attrs, inputs, out_in, g_in, needs)
