@@ -259,6 +259,11 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
         hook(variable)
 
 
+def is_plain(a: Any, b: Any) -> bool:
+    """May the sum of two gradients be made as a node?"""
+    return a.__class__ is b.__class__ is Tensor and a._dtype is b._dtype and a._shape == b._shape
+
+
 def check_apart(out: Any, sources: Iterable[Any]) -> None:
     """`out=` of an op that reads its operands while it writes: no memory in common."""
     for target in out if isinstance(out, tuple | list) else (out,):
@@ -307,3 +312,4 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
 
 
 TENSORS.accumulate = accumulate
+TENSORS.is_plain = is_plain
