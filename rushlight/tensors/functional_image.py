@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.ops.conv_sliding import slides
 from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast_rules import follow_all, in_float32
@@ -56,7 +57,10 @@ def _conv(spatial: int) -> Callable:
         _check_conv(batch, weight, bias, groups)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
-        args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
+        settings = (stride, per_dim(padding, spatial), dilation, groups)
+        width = batch._shape[-1] + 2 * settings[1][-1] - 2
+        sliding = slides(batch._dtype, width, weight._shape, *settings)
+        args = (batch, weight, bias, *settings, sliding)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
         return unbatched(result, single)
 

@@ -270,7 +270,7 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
-    sparse: Callable[[str], Any]  # a function of sparse/convert.py
+    sparse: Callable[[str], Any]  # a function of sparse/convert.py or lookup.py
 
 
 LEGACY = _Late()
@@ -342,11 +342,13 @@ def make_view(
         made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
+        base_fn = None if base._grad is None else base._grad.fn
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
-        if made._grad is None:
+            made._grad.base_fn = base_fn
+        elif base_fn is not None:  # else `follow_base` makes it when the base has a history
             made._grad = Grad(requires=False)
-        made._grad.base_fn = None if base._grad is None else base._grad.fn
+            made._grad.base_fn = base_fn
     return made
 
 

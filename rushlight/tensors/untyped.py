@@ -35,7 +35,7 @@ def own_memory(storage: Storage) -> np.ndarray:
         if node.leaf != "buffer" or any(
             ref is not storage and ref.node is node for ref in live_refs()
         ):
-            storage.node = data_node(array, node.dtype)
+            storage.hold(data_node(array, node.dtype))
     return storage.array()
 
 
