@@ -15,7 +15,9 @@ from typing import Any
 import rushlight as torch
 from rushlight.overrides.dispatch import turn_on
 from rushlight.overrides.mode import DisableTorchFunctionSubclass
+from rushlight.tensors.size import row_major
 from rushlight.tensors.storage import Counter
+from rushlight.tensors.view import View
 
 LAYOUTS = {
     "coo": torch.sparse_coo, "csr": torch.sparse_csr, "csc": torch.sparse_csc,
@@ -47,7 +49,11 @@ class SparseTensor(torch.Tensor):
             return answer(*args, **(kwargs or {}))
 
     def _value(self) -> Any:
-        raise NotImplementedError("a sparse tensor has no strided memory: use .to_dense() first")
+        raise NotImplementedError(
+            "a sparse tensor has no strided memory: use .to_dense() first. (A function that was "
+            "taken from torch before the first sparse tensor was made knows dense ones only: call "
+            "it as torch.NAME.)"
+        )
 
     # What it is -----------------------------------------------------------------------------
 
@@ -194,6 +200,8 @@ def make(
     # A counter of its own: who takes a tensor apart by its storage sees that this is none.
     made._storage, made._counter = values._storage, Counter()
     made._shape, made._dtype = tuple(size), values._dtype
-    made._view = made._node = made._seen = made._grad = None
+    # Not None, so that an op asks for `_value` instead of taking what the storage holds.
+    made._view = View((), row_major(made._shape), 0)
+    made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once
     return made
