@@ -151,9 +151,14 @@ class _Run:
         if before is None:
             buffer[nr] = grad
         elif self.create_graph or not TENSORS.is_plain(before, grad):
-            buffer[nr] = before + grad
+            buffer[nr] = sum_of(before, grad)
         else:
             buffer[nr] = TENSORS.make(add.node(TENSORS.value(before), TENSORS.value(grad)))
+
+
+def sum_of(held: Any, grad: Any) -> Any:
+    """The sum of two gradients; a sparse one is added to a dense one, not the other way."""
+    return grad + held if held.is_sparse else held + grad
 
 
 def reachable(start: list[GradFn]) -> list[GradFn]:

@@ -44,7 +44,7 @@ class Block:
 
 
 class DotFrame:
-    """`inner`: the grid in whose axes blocks are counted; one of its columns is `unit` of `grid`."""
+    """`inner`: the grid in whose axes blocks are counted; a column of it is `unit` of `grid`'s."""
 
     def __init__(
         self, ctx: KernelContext, grid: DotGrid, inner: DotGrid, schedule: DotSchedule, unit: int
