@@ -192,7 +192,8 @@ def cat(node: Node, sources: list[Value], size: int) -> Node:
 
 
 def dot(node: Node, sources: list[Value], size: int) -> Node:
-    return ops.dot.node(*(full(value, size) for value in sources))
+    assert node.op is not None
+    return node.op.node(*(full(value, size) for value in sources), *node.attrs)
 
 
 def own_row(index: Node, size: int) -> Node:

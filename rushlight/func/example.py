@@ -124,7 +124,7 @@ class Example(Session):
                 of_example.add(id(node))
         for ref in refs:
             if id(ref.node) in of_example:
-                ref.node = buffer_node(ESCAPED, ref.node.shape, ref.node.dtype)
+                ref.hold(buffer_node(ESCAPED, ref.node.shape, ref.node.dtype))
 
     def refuse(self, reason: str) -> NoReturn:
         """A look of the function itself is an error; ops that look run for each example."""

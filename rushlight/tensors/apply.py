@@ -145,7 +145,7 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if plan is None or plan.record is not record:
         plan = plan_of(record)
     if AUTOCAST.dtype is not None:
-        args = autocast_args(record.name, args, _cast)
+        args = autocast_args(record.name, args, cast)
     if kwargs or len(args) != plan.count:
         args = plan.fill(args, kwargs or {})
     if plan.simple or (plan.only_tensors and all([arg is not None for arg in args])):
@@ -220,13 +220,14 @@ def check_devices(operands: Sequence[Any]) -> None:
         )
 
 
-def _cast(tensor: Tensor, dtype: DType) -> Tensor:
+def cast(tensor: Tensor, dtype: DType) -> Tensor:
+    """The tensor in this dtype; itself where it has it."""
     return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
 def product_operands(*operands: Any) -> tuple:
     """The operands of a product or convolution as autocast wants them, before they are checked."""
-    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, _cast)
+    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, cast)
 
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.creation import arange
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functional_image import batched, per_dim, unbatched
@@ -327,6 +328,14 @@ def _fractional_with(pool: Callable, spatial: int) -> Callable:
 
 fractional_max_pool2d_with_indices = _fractional_with(fractional_max_pool2d, 2)
 fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
+# Autocast casts their operands.
+(
+    fractional_max_pool2d, fractional_max_pool3d, fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices, multi_margin_loss, multilabel_margin_loss, ctc_loss,
+) = follow_all(
+    fractional_max_pool2d, fractional_max_pool3d, fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices, multi_margin_loss, multilabel_margin_loss, ctc_loss,
+)  # fmt: skip
 __all__ = [
     "alpha_dropout", "ctc_loss", "feature_alpha_dropout",
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, dtype_argument
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
@@ -31,8 +31,8 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: DType | None = Non
     """The same memory under another shape (or, with a dtype, read as other numbers)."""
     if not shape:
         shape = (size if dtype is None else dtype,)
-    if len(shape) == 1 and isinstance(shape[0], DType):
-        return _view_dtype(input, shape[0])
+    if len(shape) == 1 and isinstance(shape[0], DType | type):
+        return _view_dtype(input, dtype_argument(shape[0], "view", "dtype", 1))
     wanted = infer_size(parse_size(shape), input.numel())
     strides = view_strides(input._shape, input.stride(), wanted)
     if strides is None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, int64, uint8
+from rushlight.base.dtypes import bool_, int32, int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
@@ -125,12 +125,13 @@ def _inside_pairs(node: Node, key: Any) -> Any:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     mask = _single_mask(key)
-    if not isinstance(value, Tensor):
-        if isinstance(value, bool | int | float):
+    is_number = not isinstance(value, Tensor)
+    if is_number:
+        if isinstance(value, bool | int | float | complex):
             value = new_tensor(number_node(value, self._dtype))
         else:
             value = tensor_of(value, self._dtype)
-    if mask is not None and value.numel() == 1 and mask._shape == self._shape[: mask.dim()]:
+    if mask is not None and not value.dim() and mask._shape == self._shape[: mask.dim()]:
         trail = (1,) * (self.dim() - mask.dim())
         where = reshape(mask, (*mask._shape, *trail)) if trail else mask
         check_inplace(self)
@@ -142,7 +143,19 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
     if not plan.indices:
         fill(view, value)
         return
+    if not is_number:
+        check_same(view, value)
     put(view, plan.indices, value, "set")
+
+
+def check_same(target: Tensor, value: Tensor) -> None:
+    """What is put at indices must have the dtype of the tensor."""
+    if value._dtype is not target._dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{target._dtype.scalar_name} for the destination and {value._dtype.scalar_name} for "
+            "the source."
+        )
 
 
 def fill(target: Tensor, value: Tensor) -> None:
@@ -249,7 +262,7 @@ def _add_item(plan: _Plan, item: Any) -> None:
     elif item._dtype in (bool_, uint8):
         _add_mask(plan, item)
     else:
-        if item._dtype.is_inexact:
+        if item._dtype not in (int64, int32):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         plan.indices.append((len(plan.shape), item))
         plan.whole()

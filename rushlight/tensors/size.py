@@ -132,4 +132,11 @@ def parse_size(args: tuple) -> tuple[int, ...]:
     if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
         if not hasattr(args[0], "_storage") or args[0].dim():
             args = tuple(args[0])
-    return tuple([a if type(a) is int else int(a.__index__()) for a in args])
+    return tuple([a if type(a) is int else _whole(a) for a in args])
+
+
+def _whole(value: Any) -> int:
+    if not hasattr(type(value), "__index__"):
+        name = type(value).__name__
+        raise TypeError(f"argument 'size' (position 1) must be tuple of ints, not {name}")
+    return int(value.__index__())

@@ -245,6 +245,13 @@ class Tensor(GradSide):
     @data.setter
     def data(self, value: Tensor) -> None:
         """Take over another tensor's memory; the history and the version stay."""
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if not value._dtype.is_inexact and self._grad is not None and self._grad.requires:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
         self._view = None if view is None else View(view.steps, view.strides, view.offset)
@@ -325,6 +332,8 @@ def make_view(
     made._shape = shape
     before = () if parent is None else parent.steps
     made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
+    if parent is not None and base is parent.base:
+        made._view.one_of = parent.one_of
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
     if made._view.widens:
