@@ -27,8 +27,8 @@ RANDOM = (
 _PACKAGE, _HERE = str(Path(__file__).parents[1]), str(Path(__file__).parent)
 # By these a function takes a value out of its tensors, so it cannot be the same for all examples.
 LOOKS = frozenset(
-    """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int to_float
-    to_complex to_index to_format""".split()
+    """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int
+    to_float to_complex to_index to_format""".split()
 )
 _FRAMES = frozenset(("wrapped",))  # around functions, not functions
 

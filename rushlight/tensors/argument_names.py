@@ -50,7 +50,11 @@ def with_python_types(function: Callable, name: str = "") -> Callable:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = kwargs.get("dtype")
         if given.__class__ is type:
-            kwargs["dtype"] = PYTHON_TYPES.get(given, given)
+            kwargs["dtype"] = PYTHON_TYPES.get(given)
+            if kwargs["dtype"] is None:
+                raise TypeError(
+                    f"{function.__name__}(): argument 'dtype' must be torch.dtype, not type"
+                )
         elif len(args) > place and args[place].__class__ is type:
             changed = PYTHON_TYPES.get(args[place], args[place])
             args = (*args[:place], changed, *args[place + 1 :])

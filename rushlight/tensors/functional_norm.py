@@ -28,10 +28,18 @@ def _normalized(name: str, input: Tensor, shape: Sequence[int], weight: Tensor |
     return len(shape)
 
 
-def _norm(op: Any, args: tuple, label: str = "") -> Tensor:
-    """A bfloat16 or float16 input beside float32 parameters: computed wide, the input's dtype."""
+def _norm(op: Any, args: tuple, label: str = "", strict: bool = True) -> Tensor:
+    """A bfloat16 or float16 input beside float32 parameters: computed wide, the input's dtype.
+
+    strict: parameters of another dtype raise, as in PyTorch.
+    """
+    wanted = (args[0]._dtype, args[0]._dtype.compute)
+    if strict and any(isinstance(x, Tensor) and x._dtype not in wanted for x in args):
+        raise RuntimeError(
+            f"mixed dtype (CPU): expect parameter to have scalar type of {wanted[1].scalar_name}"
+        )
     input, result = args[0], apply(op, args, label=label)
-    if result._dtype is input._dtype or input._dtype.itemsize >= 4:
+    if result._dtype is input._dtype:
         return result
     return apply(ops.cast, (result, input._dtype), label=label)
 
@@ -52,7 +60,7 @@ def rms_norm(
     count = _normalized("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16}.get(input._dtype.name, 1.1920928955078125e-07)
-    return _norm(ops.rms_norm, (input, weight, count, float(eps)))
+    return _norm(ops.rms_norm, (input, weight, count, float(eps)), strict=False)
 
 
 def group_norm(

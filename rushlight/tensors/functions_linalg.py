@@ -28,7 +28,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if fits and input._dtype is not other._dtype:  # PyTorch looks at the shapes first
         have = f"{cpp_name(input._dtype)} != {cpp_name(other._dtype)}"
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
-    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out, True)
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
@@ -97,6 +97,10 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """Each element of the one times each of the other vector."""
+    for name, value in (("self", input), ("vec2", vec2)):
+        if value.dim() != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {value.dim()}-D")
     return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
 
 
@@ -117,12 +121,28 @@ def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) 
     return apply(ops.add, (scaled, product), label=label)
 
 
+def _check_dtypes(base: Tensor, first: Tensor, second: Tensor) -> None:
+    for name, x in (("self", base), ("mat1", first)):
+        if x._dtype is not second._dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {x._dtype.scalar_name} and "
+                f"{second._dtype.scalar_name}"
+            )
+
+
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    (input,) = product_operands(input)
+    input, mat1, mat2 = product_operands(input, mat1, mat2)
+    _check_dtypes(input, mat1, mat2)
     return _combined(input, mm(mat1, mat2), beta, alpha, "AddmmBackward0")
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if not input._dtype is mat._dtype is vec._dtype:
+        have = ", ".join(x._dtype.scalar_name for x in (input, mat))
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {have}, and "
+            f"{vec._dtype.scalar_name}"
+        )
     return _combined(input, mv(mat, vec), beta, alpha, "AddmvBackward0")
 
 
@@ -133,14 +153,21 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
-    (input,) = product_operands(input)
+    input, batch1, batch2 = product_operands(input, batch1, batch2)
+    names = [cpp_name(x._dtype) for x in (input, batch1, batch2)]
+    if len(set(names)) > 1:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
+            f"{names[2]}"
+        )
     return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
 
 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
-    (input,) = product_operands(input)
+    input, batch1, batch2 = product_operands(input, batch1, batch2)
+    _check_dtypes(input, batch1, batch2)
     return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
 
 
@@ -215,6 +242,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype is not x2._dtype and x1._dtype.kind == x2._dtype.kind == "float":
+        raise RuntimeError(
+            f"expected scalar type {x1._dtype.scalar_name} but found {x2._dtype.scalar_name}"
+        )
     if x1._dtype.is_complex:
         shown = cpp_name(x1._dtype)
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")

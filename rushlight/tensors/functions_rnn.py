@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight import ops
-from rushlight.tensors.apply import apply
 from rushlight.tensors.autocast_rules import follows, in_low
 from rushlight.tensors.functional_act import dropout as drop
+from rushlight.tensors.functional_act import linear
 from rushlight.tensors.functions_select import index_select, known
 from rushlight.tensors.functions_shape import cat, stack
 from rushlight.tensors.functions_view import reshape, transpose
@@ -124,8 +123,8 @@ def _cell(
     mode: str, input: Tensor, states: States, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> States:  # fmt: skip
-    gates_x = apply(ops.linear, (input, w_ih, b_ih))
-    gates_h = apply(ops.linear, (states[0], w_hh, b_hh))
+    gates_x = linear(input, w_ih, b_ih)
+    gates_h = linear(states[0], w_hh, b_hh)
     return next_state(mode, gates_x, gates_h, states, None)
 
 

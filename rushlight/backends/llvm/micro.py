@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.context import I1, I8, I64, PTR, value_type
 from rushlight.backends.llvm.dot_pairs import multiply_pairs
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
+from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.base.dtypes import DType
 
 
@@ -194,19 +195,6 @@ def _emit_step(
             held = sums[i * shape.vectors + j]
             result.append(multiply_add(builder, shape, target, row, column, held))
     return result
-
-
-def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square block of vectors, in log2(n) rounds of perfect shuffles."""
-    lanes = len(rows)
-    half = lanes // 2
-    mask = ir.VectorType(I32, lanes)
-    low = ir.Constant(mask, [i // 2 + lanes * (i % 2) for i in range(lanes)])
-    high = ir.Constant(mask, [half + i // 2 + lanes * (i % 2) for i in range(lanes)])
-    for _ in range(lanes.bit_length() - 1):
-        pairs = zip(rows[:half], rows[half:], strict=True)
-        rows = [builder.shuffle_vector(x, y, m) for x, y in pairs for m in (low, high)]
-    return rows
 
 
 def turn_kernel(module: ir.Module, lanes: int, dtype: DType) -> ir.Function:

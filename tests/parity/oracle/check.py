@@ -121,13 +121,22 @@ def check_all(paths: list[Path], check: Check, fail: Check) -> Iterator[tuple[ta
     for path in paths:
         op, variant, dtype = path.stem.split("@")
         try:
-            found = pool.apply_async(check, (str(path),)).get(LIMIT)
+            found = waited_for(pool.apply_async(check, (str(path),)))
         except multiprocessing.TimeoutError:
             found = fail(str(path))
             pool.terminate()
             pool = context.Pool(1)
         yield (op, variant, dtype), found
     pool.terminate()
+
+
+def waited_for(task: Any) -> Found:
+    """The result, within LIMIT seconds in which this process was not held up itself."""
+    for _ in range(LIMIT):
+        task.wait(1)
+        if task.ready():
+            return task.get()
+    raise multiprocessing.TimeoutError
 
 
 def all_fail(path: str) -> Found:
