@@ -53,6 +53,78 @@ def orders_of(side):
     return LayoutEnum.COL_MAJOR, OperandMajorMode.MN
 
 
+def fetch_tile(place, tile, ways):
+    """A tile of some operands is on its way."""
+    for load, to, source in ways:
+        cute.copy(load, source[None, tile], to[None, place.index], tma_bar_ptr=place.barrier)
+    place.commit()
+
+
+@cute.jit
+def fetch(asking, filling, queries, keys, values, state):
+    """What one warp does: queries once, then keys and values, tile by tile."""
+    fetch_tile(asking.acquire_and_advance(), 0, (queries,))
+    begin, end = state.runs()
+    for run in cutlass.range(begin, end, unroll=1):
+        low, high = state.tiles_of_run(run)
+        for tile in cutlass.range(low, high, unroll=1):
+            fetch_tile(filling.acquire_and_advance(), tile, (keys, values))
+
+
+@cute.jit
+def compute(given, reading, mma_x, mma_o, parts, state):
+    """What the other warps do, for the same tiles."""
+    parts_q, parts_k, parts_v = parts
+    mma_o.set(warpgroup.Field.ACCUMULATE, True)
+    queries = given.wait_and_advance()
+    begin, end = state.runs()
+    for run in cutlass.range(begin, end, unroll=1):
+        low, high = state.tiles_of_run(run)
+        for tile in cutlass.range(low, high, unroll=1):
+            ready = reading.wait_and_advance()
+            mma_x.set(warpgroup.Field.ACCUMULATE, False)
+            warpgroup.fence()
+            for piece in cutlass.range_constexpr(cute.size(parts_q, mode=[2])):
+                a, b = parts_q[None, None, piece, 0], parts_k[None, None, piece, ready.index]
+                cute.gemm(mma_x, state.scores, a, b, state.scores)
+                mma_x.set(warpgroup.Field.ACCUMULATE, True)
+            warpgroup.commit_group()
+            warpgroup.wait_group(0)
+            state.step(tile)
+            warpgroup.fence()
+            for piece in cutlass.range_constexpr(KEYS // STEP):
+                a, b = state.weights[None, None, piece], parts_v[None, None, piece, ready.index]
+                cute.gemm(mma_o, state.sums, a, b, state.sums)
+            warpgroup.commit_group()
+            warpgroup.wait_group(0)
+            ready.release()
+    queries.release()
+    state.finish()
+
+
+def shared(work, layouts):
+    """Memory for a block of queries and for the ring; what guards them."""
+    memory, kind, readers = SmemAllocator(), work.kind, work.rows // 16
+    tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
+    q, k, v = (cute.size_in_bytes(kind, cute.slice_(x, (None, None, 0))) for x in layouts)
+    return tiles, ring_of(q, 1, readers), ring_of(k + v, STAGES, readers)
+
+
+def pieces_of(work, loads, wholes, tiles, block, batch):
+    """The ways of queries, keys and values into shared memory."""
+    product, features = work.product, work.features
+    sides = (product.q, product.k, product.v)
+    own = [
+        x[None, None, batch if side.lead != 0 else 0] for x, side in zip(wholes, sides, strict=True)
+    ]
+    cut = (
+        cute.local_tile(own[0], (work.rows, features), (block, None)),
+        cute.local_tile(own[1], (KEYS, features), (None, 0)),
+        cute.local_tile(own[2], (work.results, KEYS), (0, None)),
+    )
+    return [way(*one) for one in zip(loads, cut, tiles, strict=True)]
+
+
 @cute.kernel
 def attend(
     load_q: cute.CopyAtom, q: cute.Tensor, load_k: cute.CopyAtom, k: cute.Tensor,
@@ -61,74 +133,25 @@ def attend(
     k_layout: cute.ComposedLayout, v_layout: cute.ComposedLayout, work: cutlass.Constexpr,
 ):  # fmt: skip
     """`rows` queries of one element of the batch."""
-    kind, rows, readers = work.kind, work.rows, work.rows // 16
     thread, _, _ = cute.arch.thread_idx()
     block, _, batch = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    memory = SmemAllocator()
-    q_tile, k_tile, v_tile = (
-        memory.allocate_tensor(kind, layout.outer, ALIGN, layout.inner)
-        for layout in (q_layout, k_layout, v_layout)
-    )
-    one_q, one_k, one_v = (
-        cute.size_in_bytes(kind, cute.slice_(layout, (None, None, 0)))
-        for layout in (q_layout, k_layout, v_layout)
-    )
-    once, ring = ring_of(one_q, 1, readers), ring_of(one_k + one_v, STAGES, readers)
+    tiles, once, ring = shared(work, (q_layout, k_layout, v_layout))
     asking, given = once.make_participants()
     filling, reading = ring.make_participants()
-    own_q, own_k, own_v = (
-        x[None, None, batch if side.lead != 0 else 0]
-        for x, side in ((q, work.product.q), (k, work.product.k), (v, work.product.v))
-    )
-    from_q = way(load_q, cute.local_tile(own_q, (rows, work.features), (block, None)), q_tile)
-    from_k = way(load_k, cute.local_tile(own_k, (KEYS, work.features), (None, 0)), k_tile)
-    from_v = way(load_v, cute.local_tile(own_v, (work.results, KEYS), (0, None)), v_tile)
+    ways = pieces_of(work, (load_q, load_k, load_v), (q, k, v), tiles, block, batch)
     state = Softmax(work, thread, block, batch, memories, numbers, sizes)
-    begin, end = state.runs()
-    if warp == readers:
-        place = asking.acquire_and_advance()
-        cute.copy(load_q, from_q[2][None, 0], from_q[1][None, 0], tma_bar_ptr=place.barrier)
-        place.commit()
-        for run in cutlass.range(begin, end, unroll=1):
-            low, high = state.tiles_of_run(run)
-            for tile in cutlass.range(low, high, unroll=1):
-                place = filling.acquire_and_advance()
-                for load, to, source in (from_k, from_v):
-                    cute.copy(
-                        load, source[None, tile], to[None, place.index], tma_bar_ptr=place.barrier
-                    )
-                place.commit()
-    if warp < readers:
+    if warp == work.rows // 16:
+        fetch(asking, filling, *ways, state)
+    else:
         mine_x, mine_o = mma_x.get_slice(thread), mma_o.get_slice(thread)
-        parts_q = mma_x.make_fragment_A(mine_x.partition_A(q_tile))
-        parts_k = mma_x.make_fragment_B(mine_x.partition_B(k_tile))
-        parts_v = mma_o.make_fragment_B(mine_o.partition_B(v_tile))
+        parts = (
+            mma_x.make_fragment_A(mine_x.partition_A(tiles[0])),
+            mma_x.make_fragment_B(mine_x.partition_B(tiles[1])),
+            mma_o.make_fragment_B(mine_o.partition_B(tiles[2])),
+        )
         state.begin(mine_x, mine_o)
-        mma_o.set(warpgroup.Field.ACCUMULATE, True)
-        queries = given.wait_and_advance()
-        for run in cutlass.range(begin, end, unroll=1):
-            low, high = state.tiles_of_run(run)
-            for tile in cutlass.range(low, high, unroll=1):
-                ready = reading.wait_and_advance()
-                mma_x.set(warpgroup.Field.ACCUMULATE, False)
-                warpgroup.fence()
-                for piece in cutlass.range_constexpr(work.features // STEP):
-                    a, b = parts_q[None, None, piece, 0], parts_k[None, None, piece, ready.index]
-                    cute.gemm(mma_x, state.scores, a, b, state.scores)
-                    mma_x.set(warpgroup.Field.ACCUMULATE, True)
-                warpgroup.commit_group()
-                warpgroup.wait_group(0)
-                state.step(tile)
-                warpgroup.fence()
-                for piece in cutlass.range_constexpr(KEYS // STEP):
-                    a, b = state.weights[None, None, piece], parts_v[None, None, piece, ready.index]
-                    cute.gemm(mma_o, state.sums, a, b, state.sums)
-                warpgroup.commit_group()
-                warpgroup.wait_group(0)
-                ready.release()
-        queries.release()
-        state.finish()
+        compute(given, reading, mma_x, mma_o, parts, state)
 
 
 @cute.jit
