@@ -73,6 +73,10 @@ def is_autocast_cache_enabled() -> bool:
     return True
 
 
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Accepted: there is no cache to switch off."""
+
+
 def _autocast_state() -> DType | None:
     return STATE.dtype
 
@@ -107,6 +111,6 @@ FUNCTIONS = {
     for function in (
         is_autocast_enabled, is_autocast_cpu_enabled, get_autocast_dtype, get_autocast_cpu_dtype,
         get_autocast_gpu_dtype, set_autocast_dtype, set_autocast_enabled, clear_autocast_cache,
-        is_autocast_cache_enabled, _autocast_state, _set_autocast_state,
+        is_autocast_cache_enabled, set_autocast_cache_enabled, _autocast_state, _set_autocast_state,
     )
 }  # fmt: skip
