@@ -15,14 +15,20 @@ from typing import Any
 import rushlight as torch
 from rushlight.overrides.dispatch import turn_on
 from rushlight.overrides.mode import DisableTorchFunctionSubclass
-from rushlight.tensors.size import row_major
-from rushlight.tensors.storage import Counter
-from rushlight.tensors.view import View
 
 LAYOUTS = {
     "coo": torch.sparse_coo, "csr": torch.sparse_csr, "csc": torch.sparse_csc,
 }  # fmt: skip
 OPS: dict[str, Callable[..., Any]] = {}
+
+
+class Versions:
+    """Counts in-place changes of one sparse tensor."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        self.version = 0
 
 
 class SparseTensor(torch.Tensor):
@@ -198,10 +204,10 @@ def make(
     turn_on()
     made = object.__new__(SparseTensor)
     # A counter of its own: who takes a tensor apart by its storage sees that this is none.
-    made._storage, made._counter = values._storage, Counter()
+    made._storage, made._counter = values._storage, Versions()
     made._shape, made._dtype = tuple(size), values._dtype
     # Not None, so that an op asks for `_value` instead of taking what the storage holds.
-    made._view = View((), row_major(made._shape), 0)
+    made._view = torch.empty(made._shape).expand(made._shape).detach()._view
     made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once
     return made
