@@ -96,7 +96,8 @@ _LEGACY.taken_over = _taken_over
 
 
 def _sparse(name: str) -> Any:
-    return getattr(importlib.import_module("rushlight.sparse.convert"), name)
+    module = "lookup" if name == "sparse_embedding" else "convert"
+    return getattr(importlib.import_module(f"rushlight.sparse.{module}"), name)
 
 
 _LEGACY.sparse = _sparse

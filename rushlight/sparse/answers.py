@@ -66,7 +66,8 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     x, y = to_coo(a), to_coo(b)
     where = torch.cat([x.index[0], y.index[0]], 1)
     values = torch.cat([x.vals, y.vals * alpha])
-    return in_layout(coalesce(make("coo", (where,), values, a._shape)), a)
+    found = make("coo", (where,), values, a._shape)
+    return in_layout(coalesce(found) if x.sorted_once and y.sorted_once else found, a)
 
 
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.overrides.dispatch import turn_on
 from rushlight.overrides.mode import DisableTorchFunctionSubclass
+from rushlight.tensors.storage import Counter
 
 LAYOUTS = {
     "coo": torch.sparse_coo, "csr": torch.sparse_csr, "csc": torch.sparse_csc,
@@ -80,6 +81,15 @@ class SparseTensor(torch.Tensor):
 
     def stride(self, dim: int | None = None) -> Any:
         raise RuntimeError("Sparse tensors do not have strides")
+
+    @property
+    def data(self) -> Any:
+        """The same tensor without its history."""
+        return self.like(self.vals.detach())
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        OPS["copy_"](self, value)
 
     # Gradients, which are those of the values -----------------------------------------------
 
@@ -181,7 +191,8 @@ def make(
     """A sparse tensor of these parts, unchecked."""
     turn_on()
     made = object.__new__(SparseTensor)
-    made._storage, made._counter = values._storage, values._counter
+    # A counter of its own: who takes a tensor apart by its storage sees that this is none.
+    made._storage, made._counter = values._storage, Counter()
     made._shape, made._dtype = tuple(size), values._dtype
     made._view = made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once

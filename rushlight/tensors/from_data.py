@@ -23,10 +23,10 @@ from rushlight.base.dtypes import (
 )
 from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import beside, integer_range, zeros
+from rushlight.tensors.creation import beside, zeros
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.layouts import strided
-from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.numbers import Defaults, check_number
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 
@@ -68,9 +68,9 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     if dtype is None:
         dtype = found
     if dtype.is_integral and dtype is not bool_ and array.dtype.kind in "iu":
-        low, high = integer_range(dtype)
-        if array.size and (array.min() < low or array.max() > high):
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        if array.size:
+            check_number(int(array.min()), dtype, dtype.name)
+            check_number(int(array.max()), dtype, dtype.name)
     if array.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError(f"can't convert complex to {dtype.kind}")
     return new_tensor(data_node(convert_array(array, dtype), dtype))

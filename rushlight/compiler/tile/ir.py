@@ -213,6 +213,9 @@ class DotGrid:
     `a` and `b` are expressions (prologue holes: loads through views, casts, elementwise) of dtype
     `acc_dtype` or of a narrower one that is cast up exactly. `stores` (epilogue holes) use
     `scalar.acc(acc_dtype)` and the axes batch, m, n. The backend owns the schedule.
+
+    slides: (outputs, taps), b slides: b(taps * k + d, outputs * n + s) depends on d + s, k and n; a
+    backend may then use fewer multiplications, with another order of sums.
     """
 
     batch: tuple[Axis, ...]
@@ -223,6 +226,7 @@ class DotGrid:
     b: E
     acc_dtype: DType
     stores: tuple[Store, ...]
+    slides: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)
