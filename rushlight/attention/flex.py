@@ -15,6 +15,7 @@ from rushlight.attention.block_mask import BlockMask
 from rushlight.attention.compute import as_dtype, attention
 from rushlight.attention.kernel_options import FlexKernelOptions, choice_of
 from rushlight.attention.own_mods import sliced_mask_mod_error
+from rushlight.tensors.apply import product_operands
 
 _WARNED: set[str] = set()
 
@@ -62,6 +63,7 @@ def flex_attention(
         torch.Size([1, 1, 2, 4])
     """
     _check_tensors(query, key, value)
+    query, key, value = product_operands(query, key, value)
     _check_heads(query, key, enable_gqa)
     query, key, value = _same_batch(query, key, value, block_mask)
     if block_mask is not None:

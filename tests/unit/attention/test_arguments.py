@@ -1,4 +1,4 @@
-"""Arguments of masks: sizes, devices, and masks that do not belong to the query."""
+"""Arguments of attention and masks: sizes, dtypes, devices, masks that do not fit the query."""
 
 import numpy as np
 import pytest
@@ -66,6 +66,16 @@ def test_a_value_of_another_dtype_becomes_that_of_the_query(dtype):
     out.sum().backward()
     assert out.dtype is torch.float32 and value.grad.dtype is dtype
     assert (out == flex_attention(Q, Q, value.detach().float())).all()
+
+
+def test_autocast_lowers_query_key_and_value():
+    q, k, v = (torch.randn(1, 2, 9, 4).requires_grad_() for _ in range(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        out, aux = flex_attention(q, k, v, return_aux=AuxRequest(lse=True))
+    low = [t.detach().bfloat16() for t in (q, k, v)]
+    assert out.dtype is torch.bfloat16 and (out == flex_attention(*low)).all()
+    out.float().sum().backward()
+    assert aux.lse.dtype is torch.float32 and q.grad.dtype is torch.float32
 
 
 def test_no_heads_at_all():
