@@ -1,7 +1,7 @@
 """What ops do with intervals: one rule per op, from the intervals of its operands to its own.
 
 A rule gives None where it knows nothing. Bounds are float64: whole numbers beyond EXACT are only
-known to lie in between. A float that may be NaN has infinite bounds, and nothing is concluded of it.
+known to lie in between. A float that may be NaN has infinite bounds: nothing is concluded of it.
 """
 
 from __future__ import annotations

@@ -14,12 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
-from rushlight.runtime.cache import DiskCache
+from rushlight.runtime.cache import DiskCache, disk_cache
 
 MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
@@ -53,18 +52,6 @@ def _files_below(folder: str) -> Iterator[str]:
                 yield entry.path
             elif entry.name != "__pycache__" and entry.is_dir():
                 yield from _files_below(entry.path)
-
-
-@functools.cache
-def _disk(directory: str, limit_mb: int) -> DiskCache:
-    return DiskCache(directory, limit_mb << 20)
-
-
-def disk_cache() -> DiskCache | None:
-    """The cache folder of the settings, or None when it is switched off."""
-    if not config.cache:
-        return None
-    return _disk(str(config.cache_dir), config.cache_limit_mb)
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:

@@ -246,10 +246,17 @@ def _captured(watched: list[Any], start: int, given: list[Any]) -> list[Any]:
     found = {}
     for tensor in watched:
         edge = edge_of(tensor)
-        old = tensor._value().serial < start
+        old = _made_at(tensor) < start
         if old and edge is not None and (id(tensor) not in own or tensor.is_leaf):
             found.setdefault((id(edge[0]), edge[1]), tensor)
     return list(found.values())
+
+
+def _made_at(tensor: Any) -> int:
+    """The serial of a tensor's value; memory that others see is read anew at each use, so there
+    that of the memory counts."""
+    storage = tensor._storage
+    return (tensor._value() if storage.foreign is None else storage.node).serial
 
 
 class VmapFn(GradFn):

@@ -6,12 +6,14 @@ Each makes the view's steps (movement records), and the size, stride and offset 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.functions_view import reshape_step, squeeze, unsqueeze
+from rushlight.tensors.size import KEPT
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 
@@ -71,18 +73,21 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def select_at(input: Tensor, dim: int, index: int) -> Tensor:
     """One index of a dimension, already checked."""
-    ndim, shape, strides = input.dim(), input._shape, input.stride()
+    steps, kept, strides, moved = _select_plan(input._shape, input.stride(), dim, index)
+    return make_view(input, steps, kept, strides, input.storage_offset() + moved, "SelectBackward0")
+
+
+@lru_cache(KEPT)
+def _select_plan(shape: tuple, strides: tuple, dim: int, index: int) -> tuple:
+    """Steps, shape, strides and change of the offset."""
+    ndim = len(shape)
     length = _along(ndim, dim, 1, shape)
     kept = (*shape[:dim], *shape[dim + 1 :])
-    steps: tuple = ()
+    steps: tuple = (reshape_step(kept),)
     if length != shape:
         start = _along(ndim, dim, index, 0)
-        steps = ((ops.slice_, (start, length, (1,) * ndim), length, None),)
-    steps = (*steps, reshape_step(kept))
-    return make_view(
-        input, steps, kept, (*strides[:dim], *strides[dim + 1 :]),
-        input.storage_offset() + index * strides[dim], "SelectBackward0",
-    )  # fmt: skip
+        steps = ((ops.slice_, (start, length, (1,) * ndim), length, None), *steps)
+    return steps, kept, (*strides[:dim], *strides[dim + 1 :]), index * strides[dim]
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:

@@ -233,10 +233,16 @@ def follow_base(tensor: Any) -> None:
     """After an in-place change of the base, a view's history starts again from the base's."""
     view = tensor._view
     base = view.base  # type: ignore[union-attr]
-    if base is None or tensor._grad is None:
+    if base is None or base._grad is None:
         return
-    fn = None if base._grad is None else base._grad.fn
-    if fn is tensor._grad.base_fn or fn is None:
+    fn = base._grad.fn
+    if fn is None:
+        return
+    if tensor._grad is None:
+        if not tensor._dtype.is_inexact:
+            return
+        tensor._grad = Grad(requires=False)
+    elif fn is tensor._grad.base_fn:
         return
     if view.one_of:  # type: ignore[union-attr]
         raise RuntimeError(

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rushlight import ops
+from rushlight.autograd.engine import sum_of
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
@@ -239,13 +240,16 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
+        if grad.is_sparse:
+            session.refuse("a gradient is sparse")
     before = meta.grad  # type: ignore[union-attr]
     if before is None:
         # A tensor of its own on the same node: the value is shared until one side is written.
-        kept = grad if STATE.grad or is_new else new_tensor(grad._value())
+        own = STATE.grad or is_new or grad.is_sparse
+        kept = grad if own else new_tensor(grad._value())
         meta.grad = kept  # type: ignore[union-attr]
-    elif STATE.grad:
-        meta.grad = meta.grad + grad  # type: ignore[union-attr]
+    elif STATE.grad or before.is_sparse or grad.is_sparse:
+        meta.grad = sum_of(before, grad)  # type: ignore[union-attr]
     else:
         total = apply(ops.add, (meta.grad, grad))  # type: ignore[union-attr]
         store(meta.grad, total)  # type: ignore[union-attr]
@@ -253,6 +257,11 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
         note_change(meta.grad._storage, None, GradBefore(variable, before))  # type: ignore[union-attr]
     for hook in list((meta.post_hooks or {}).values()):  # type: ignore[union-attr]
         hook(variable)
+
+
+def is_plain(a: Any, b: Any) -> bool:
+    """May the sum of two gradients be made as a node?"""
+    return a.__class__ is b.__class__ is Tensor and a._dtype is b._dtype and a._shape == b._shape
 
 
 def check_apart(out: Any, sources: Iterable[Any]) -> None:
@@ -303,3 +312,4 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
 
 
 TENSORS.accumulate = accumulate
+TENSORS.is_plain = is_plain

@@ -134,15 +134,17 @@ def python_number(arg: Any) -> Any:
 
 def common_dtype(record: OpDef, operands: Sequence[Any]) -> DType:
     """PyTorch's promotion; `float` records give integers the default dtype."""
-    first = operands[0]
-    if isinstance(first, Tensor):
-        dtype = first._dtype
-        for arg in operands:
-            if not (isinstance(arg, Tensor) and arg._dtype is dtype):
-                dtype = result_type(operands)
-                break
-    else:
-        dtype = result_type(operands)
+    dtype = None
+    for arg in operands:
+        if arg.__class__ in NUMBERS or not isinstance(arg, Tensor):
+            dtype = result_type(operands)
+            break
+        if dtype is None:
+            dtype = arg._dtype
+        elif arg._dtype is not dtype:
+            dtype = result_type(operands)
+            break
+    assert dtype is not None
     if record.promote == "float" and dtype.kind not in INEXACT:
         return Defaults.dtype
     return dtype

@@ -270,7 +270,7 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
-    sparse: Callable[[str], Any]  # a function of sparse/convert.py
+    sparse: Callable[[str], Any]  # a function of sparse/convert.py or lookup.py
 
 
 LEGACY = _Late()
@@ -336,17 +336,17 @@ def make_view(
         made._view.one_of = parent.one_of
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
-    if made._view.widens:
-        made._node = made._seen = None
-    elif tensor._storage.foreign is None:
-        made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
+    # What it sees is made when it is read: an index that is only looked at needs no node.
+    made._node = made._seen = None
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
+        base_fn = None if base._grad is None else base._grad.fn
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
-        if made._grad is None:
+            made._grad.base_fn = base_fn
+        elif base_fn is not None:  # else `follow_base` makes it when the base has a history
             made._grad = Grad(requires=False)
-        made._grad.base_fn = None if base._grad is None else base._grad.fn
+            made._grad.base_fn = base_fn
     return made
 
 

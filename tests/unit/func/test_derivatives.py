@@ -176,3 +176,31 @@ def test_forward_mode_is_linear_where_gradients_take_logarithms():
     x = torch.linspace(-2.0, 2.0, 15, dtype=torch.float64).reshape(3, 5)
     v = torch.func.jvp(lambda x: x.logcumsumexp(1), (x,), (torch.ones_like(x),))[1]
     np.testing.assert_allclose(v, np.ones((3, 5)))
+
+
+def by_numpy(values):
+    return torch.from_numpy(np.asarray(values))
+
+
+def seen_by_numpy(values):
+    made = torch.tensor(values)
+    made.numpy()
+    return made
+
+
+@pytest.mark.parametrize("make", [by_numpy, seen_by_numpy, lambda v: by_numpy([v])[0]])
+def test_tensors_in_memory_that_numpy_sees(make):
+    """Captured by a vmapped function or given to it, their gradients are those of other tensors."""
+    x, values = make(np.float32([0.3, -0.7, 1.1])), torch.tensor([0.3, -0.7, 1.1])
+    close(AF.hessian(lambda z: (z**3).sum(), x), torch.diag(6 * values))
+    close(hessian(lambda z: (z**3).sum())(x), torch.diag(6 * values))
+    leaf = make(np.float32([0.3, -0.7, 1.1])).requires_grad_()
+    for used in (lambda: leaf, lambda: leaf.view(3, 1).squeeze(1), lambda: leaf * 1):
+        held = used()
+        vmap(lambda row, held=held: (held * row).sum())(torch.ones(2, 3)).sum().backward()
+        close(leaf.grad, torch.full((3,), 2.0))
+        leaf.grad = None
+    vmap(lambda row: (leaf[1:] * leaf.view(3, 1)[1:, 0] * row).sum())(
+        torch.ones(2, 2)
+    ).sum().backward()
+    close(leaf.grad, 4 * values * torch.tensor([0.0, 1.0, 1.0]))
