@@ -70,6 +70,14 @@ class Buffer:
             return self.view(dtype, (), offset).item()
         return kind(self.address + offset).value
 
+    def put_number(self, dtype: DType, value: Any) -> bool:
+        """Write a Python number at the start; False where that needs a conversion."""
+        kind = _NUMBERS.get(dtype.name)
+        if kind is None:
+            return False
+        kind(self.address).value = value
+        return True
+
     def __repr__(self) -> str:
         kind = "foreign buffer" if self.foreign else "buffer"
         return f"<{kind} {self.nbytes} bytes at {self.address:#x}>"

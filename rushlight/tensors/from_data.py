@@ -21,7 +21,8 @@ from rushlight.base.dtypes import (
     float64,
     int64,
 )
-from rushlight.ir.node import const_node, no_value_node
+from rushlight.ir.node import buffer_node, const_node, no_value_node
+from rushlight.runtime.buffer import allocate
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import beside, zeros
 from rushlight.tensors.functions_view import permute
@@ -64,6 +65,8 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
         return new_tensor(data_node(convert_array(array, dtype or found), dtype or found))
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return tensor_of(np.asarray(data), dtype)
+    if data.__class__ is float and (dtype is None or dtype.kind == "float"):
+        return _of_float(data, dtype or Defaults.dtype)
     array, found = _array_of(data)
     if dtype is None:
         dtype = found
@@ -74,6 +77,13 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     if array.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError(f"can't convert complex to {dtype.kind}")
     return new_tensor(data_node(convert_array(array, dtype), dtype))
+
+
+def _of_float(value: float, dtype: DType) -> Tensor:
+    buffer = allocate(dtype.itemsize)
+    if dtype.itemsize < 4 or not buffer.put_number(dtype, value):
+        buffer.view(dtype, ())[...] = convert_array(np.asarray(value), dtype)
+    return new_tensor(buffer_node(buffer, (), dtype))
 
 
 def _array_of(data: Any) -> tuple[np.ndarray, DType]:

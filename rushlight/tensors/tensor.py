@@ -336,10 +336,8 @@ def make_view(
         made._view.one_of = parent.one_of
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
-    if made._view.widens:
-        made._node = made._seen = None
-    elif tensor._storage.foreign is None:
-        made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
+    # What it sees is made when it is read: an index that is only looked at needs no node.
+    made._node = made._seen = None
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
         base_fn = None if base._grad is None else base._grad.fn

@@ -36,6 +36,7 @@ from rushlight.runtime.buffer import Buffer, allocate
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
 OP_PS = 150
+MOST_SIZES = 64
 _LAUNCH_WORDS = len(LAUNCH_FIELDS)
 _FIELD = {name: position for position, name in enumerate(LAUNCH_FIELDS)}
 
@@ -181,6 +182,9 @@ class LlvmPlan:
         self.pack = Struct(f"{len(layout.pointers)}q").pack_into
         self.expr_at = np.array([position for position, _ in layout.exprs], np.int64)
         self.exprs = compile_ints([expr for _, expr in layout.exprs], self.plan.variables)
+        self.sizes_at = np.concatenate([self.variables[0], self.expr_at])
+        # The ints of a run -> words that depend on them, and what is derived from these.
+        self.known_sizes: dict[bytes, tuple[np.ndarray, int, int]] = {}
         self.scalars = layout.scalars.freeze()
 
 
@@ -235,7 +239,12 @@ class _Run:
 
     def _set_sizes(self, loaded: LlvmPlan, ints: np.ndarray) -> None:
         self.ints = None
-        words = self.words
+        words, given = self.words, ints.tobytes()
+        known = loaded.known_sizes.get(given)
+        if known is not None:
+            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes = known
+            self.ints = given
+            return
         words[loaded.variables[0]] = ints[loaded.variables[1]]
         if len(loaded.expr_at):
             words[loaded.expr_at] = loaded.exprs(*ints.tolist())
@@ -244,7 +253,12 @@ class _Run:
         costs = counts * self.launches[:, _FIELD["cost_ps"]].astype(np.float64)
         self.tables.work_ps = int(min(costs.sum(), 1e18))
         self.tables.local_bytes = int(self.local_bytes.max())
-        self.ints = ints.tobytes()
+        self.ints = given
+        if len(loaded.known_sizes) >= MOST_SIZES:
+            loaded.known_sizes.clear()
+        loaded.known_sizes[given] = (
+            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes
+        )  # fmt: skip
 
 
 def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
