@@ -13,6 +13,7 @@ from __future__ import annotations
 import dis
 import functools
 import gc
+import importlib.util
 import sys
 import sysconfig
 import types
@@ -29,7 +30,12 @@ _SITE = tuple(_PATHS[name] + "/" for name in ("purelib", "platlib"))
 _STDLIB = tuple(_PATHS[name] + "/" for name in ("stdlib", "platstdlib"))
 
 # Libraries that this package calls; user code that calls them is refused like any unknown code.
-_LIBRARIES = tuple(p + n + "/" for p in _SITE for n in ("numpy", "ml_dtypes", "llvmlite", "scipy"))
+# They may lie in another environment, which this one sees through PYTHONPATH.
+_LIBRARIES = tuple(
+    str(Path(spec.origin).parent) + "/"
+    for spec in map(importlib.util.find_spec, ("numpy", "ml_dtypes", "llvmlite", "scipy"))
+    if spec is not None and spec.origin is not None
+)
 
 # Modules of the standard library whose functions depend on their arguments alone.
 PURE_MODULES = frozenset(
@@ -202,7 +208,7 @@ class CodeWatch:
                 return
             if module in PURE_MODULES:
                 return
-        elif isinstance(owner, _PLAIN) or owner in _PLAIN:
+        elif isinstance(owner, _PLAIN) or any(owner is plain for plain in _PLAIN):
             return
         elif type(owner).__module__ in PURE_MODULES or name == "__init_subclass__":
             return

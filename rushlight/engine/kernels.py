@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,14 +32,26 @@ def source_hash() -> str:
 
 
 def hash_of_sources(folders: Sequence[str]) -> str:
-    """Of all Python files in these folders of the package."""
+    """Of all Python files in these folders of the package: their names, sizes and times of change,
+    which is what Python itself looks at; to read 800 files takes longer than to compile a kernel.
+    The version is read: packages built reproducibly have the same times in every release."""
     root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
+    digest = hashlib.sha256((root / "names" / "version.py").read_bytes())
     for folder in folders:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+        for path in sorted(_files_below(str(root / folder))):
+            found = os.stat(path)
+            digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
     return digest.hexdigest()
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """Python files; faster than pathlib's."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _files_below(entry.path)
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:

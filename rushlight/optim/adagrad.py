@@ -13,6 +13,7 @@ from rushlight.optim.grouped import (
     decayed_grad,
     descend,
     options,
+    signed_grad,
 )
 from rushlight.optim.optimizer import Params
 
@@ -29,6 +30,7 @@ class Adagrad(GroupedOptimizer):
         tensor([0.9000])
     """
 
+    takes_sparse = True
     not_negative = ("lr_decay", "weight_decay", "initial_accumulator_value", "eps")
 
     def __init__(
@@ -61,6 +63,19 @@ class Adagrad(GroupedOptimizer):
 
         self._advance(params, group)
         for param, rate in zip(params, self._per_step(params, decayed_lr), strict=True):
+            if param.grad.is_sparse:
+                self._update_rows(param, group, rate)
+                continue
             grad = decayed_grad(param, group)
             total = self.state[param]["sum"].addcmul_(grad, grad, value=1)
             descend(param, grad / (total.sqrt() + group["eps"]), rate)
+
+    def _update_rows(self, param: torch.Tensor, group: Group, rate: Scalar) -> None:
+        """Change only the elements that a sparse gradient has."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        grad = signed_grad(param, group).coalesce()
+        places, values = tuple(grad.indices()), grad.values()
+        total = self.state[param]["sum"]
+        total[places] = sums = total[places] + values * values
+        param[places] -= rate * values / (sums.sqrt() + group["eps"])

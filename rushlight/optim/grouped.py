@@ -35,6 +35,7 @@ class GroupedOptimizer(Optimizer):
     has_step_counter = True
     reads_values = False  # does `_update` look at the value of a tensor?
     not_negative: tuple[str, ...] = ("eps", "weight_decay")
+    takes_sparse = False  # sparse gradients?
 
     def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self._check_options(defaults)
@@ -105,6 +106,11 @@ class GroupedOptimizer(Optimizer):
             state = self.state[param]
             if state:
                 continue
+            if param.grad is not None and param.grad.is_sparse and not self.takes_sparse:
+                raise RuntimeError(
+                    f"{type(self).__name__} does not support sparse gradients, please consider "
+                    "SparseAdam, SGD or Adagrad instead"
+                )
             if self.has_step_counter:
                 if param.device not in counters:
                     counters[param.device] = torch.zeros(

@@ -24,6 +24,7 @@ class SparseAdam(GroupedOptimizer):
     It takes sparse gradients only, as PyTorch's does; a dense one is an error.
     """
 
+    takes_sparse = True
     not_negative = ("eps",)
 
     def __init__(

@@ -4,6 +4,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight import names as _names
+from rushlight.sparse import inplace as _inplace  # noqa: F401
 from rushlight.sparse.answers import addmm, softmax, total
 from rushlight.sparse.answers import matmul as mm
 from rushlight.sparse.convert import (

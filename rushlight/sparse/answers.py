@@ -66,7 +66,8 @@ def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
     x, y = to_coo(a), to_coo(b)
     where = torch.cat([x.index[0], y.index[0]], 1)
     values = torch.cat([x.vals, y.vals * alpha])
-    return in_layout(coalesce(make("coo", (where,), values, a._shape)), a)
+    found = make("coo", (where,), values, a._shape)
+    return in_layout(coalesce(found) if x.sorted_once and y.sorted_once else found, a)
 
 
 def sub(a: Any, b: Any, *, alpha: Any = 1) -> Any:
@@ -112,6 +113,9 @@ def matmul(a: Any, b: Any) -> Any:
         if a.dim() not in (1, 2):
             raise RuntimeError(f"matmul: a dense matrix expected, got {a.dim()} dimensions")
         return matmul(transpose(b, 0, 1), a.T if a.dim() == 2 else a).T
+    if torch.is_autocast_enabled("cpu") and a.dtype is not torch.float64 is not b.dtype:
+        low = torch.get_autocast_dtype("cpu")
+        a, b = a.like(a.vals.to(low)), b.to(low)
     x = to_coo(a)
     if x.sparse_dim() != 2 or x.dense_dim() or b.dim() not in (1, 2):
         raise RuntimeError(f"addmm: matrices expected, got {max(x.dim(), b.dim())}D tensor")

@@ -22,6 +22,15 @@ LAYOUTS = {
 OPS: dict[str, Callable[..., Any]] = {}
 
 
+class Versions:
+    """Counts in-place changes of one sparse tensor."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        self.version = 0
+
+
 class SparseTensor(torch.Tensor):
     """A sparse tensor. `kind`: "coo", "csr" or "csc"; `index`: (indices,) or (pointers, indices);
     `vals`: the values."""
@@ -46,7 +55,11 @@ class SparseTensor(torch.Tensor):
             return answer(*args, **(kwargs or {}))
 
     def _value(self) -> Any:
-        raise NotImplementedError("a sparse tensor has no strided memory: use .to_dense() first")
+        raise NotImplementedError(
+            "a sparse tensor has no strided memory: use .to_dense() first. (A function that was "
+            "taken from torch before the first sparse tensor was made knows dense ones only: call "
+            "it as torch.NAME.)"
+        )
 
     # What it is -----------------------------------------------------------------------------
 
@@ -80,6 +93,15 @@ class SparseTensor(torch.Tensor):
 
     def stride(self, dim: int | None = None) -> Any:
         raise RuntimeError("Sparse tensors do not have strides")
+
+    @property
+    def data(self) -> Any:
+        """The same tensor without its history."""
+        return self.like(self.vals.detach())
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        OPS["copy_"](self, value)
 
     # Gradients, which are those of the values -----------------------------------------------
 
@@ -181,8 +203,11 @@ def make(
     """A sparse tensor of these parts, unchecked."""
     turn_on()
     made = object.__new__(SparseTensor)
-    made._storage, made._counter = values._storage, values._counter
+    # A counter of its own: who takes a tensor apart by its storage sees that this is none.
+    made._storage, made._counter = values._storage, Versions()
     made._shape, made._dtype = tuple(size), values._dtype
-    made._view = made._node = made._seen = made._grad = None
+    # Not None, so that an op asks for `_value` instead of taking what the storage holds.
+    made._view = torch.empty(made._shape).expand(made._shape).detach()._view
+    made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once
     return made

@@ -21,7 +21,7 @@ from rushlight.tensors.functions_select import index_select, searchsorted
 from rushlight.tensors.functions_view import reshape, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.inplace import store
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import LEGACY, Tensor
 
 
 def _where(mask: Tensor, x: Any, y: Any) -> Tensor:
@@ -48,9 +48,8 @@ def embedding(
     Args:
         max_norm: rows that are read and longer than this are shortened in `weight`, in place.
         scale_grad_by_freq: a row's gradient is divided by how often the row is read.
+        sparse: the gradient of `weight` is a sparse tensor (COO) of the rows that are read.
     """
-    if sparse:
-        raise NotImplementedError("embedding: sparse gradients are not supported")
     index = _row_numbers(input, "embedding")
     rows = weight._shape[0]
     if padding_idx is not None and not -rows <= padding_idx < rows:
@@ -59,7 +58,10 @@ def embedding(
     check_index(input, rows, "index out of range in self", IndexError)
     if max_norm is not None:
         _shorten_rows(weight, index, max_norm, norm_type)
-    out = apply(ops.embedding, (weight, index, skip))
+    if sparse:
+        out = LEGACY.sparse("sparse_embedding")(weight, index, skip)
+    else:
+        out = apply(ops.embedding, (weight, index, skip))
     return _shared_gradient(out, index, rows) if scale_grad_by_freq else out
 
 

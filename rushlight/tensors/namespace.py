@@ -33,7 +33,6 @@ from rushlight.base.dtypes import (
     int16,
     int32,
     int64,
-    promote_types,
     uint8,
     uint16,
     uint32,
@@ -85,7 +84,7 @@ from rushlight.tensors.from_data import (
     frombuffer,
     tensor,
 )
-from rushlight.tensors.functions_math import can_cast, cast_result_type
+from rushlight.tensors.functions_math import can_cast, cast_result_type, promote_dtypes
 from rushlight.tensors.generator import (
     Generator,
     default_generator,
@@ -165,6 +164,23 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     return _Flags.warn_only
 
 
+MODES = ("default", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 or "default", 1 or "warn", 2 or "error": accepted, results are always deterministic."""
+    mode = MODES.index(debug_mode) if debug_mode in MODES else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {MODES} or 0, 1, 2, but "
+                           f"got {debug_mode}")  # fmt: skip
+    use_deterministic_algorithms(mode != 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: see `set_deterministic_debug_mode`."""
+    return 0 if not _Flags.deterministic else 1 if _Flags.warn_only else 2
+
+
 def set_float32_matmul_precision(precision: str) -> None:
     """Accepted: float32 products are always computed in float32."""
     _Flags.precision = precision
@@ -200,12 +216,13 @@ TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
     use_deterministic_algorithms, are_deterministic_algorithms_enabled,
     is_deterministic_algorithms_warn_only_enabled, set_float32_matmul_precision,
+    set_deterministic_debug_mode, get_deterministic_debug_mode,
     get_float32_matmul_precision, set_default_device, get_default_device, set_default_tensor_type,
     get_default_dtype, set_default_dtype, arange, as_tensor, asarray, empty, empty_strided, eye,
     frombuffer, from_dlpack, from_numpy, full, full_like, linspace, logspace, meshgrid, ones,
     ones_like, tensor, zeros, zeros_like, Generator, get_rng_state, initial_seed, manual_seed, seed,
     set_rng_state, finfo, iinfo, set_printoptions, Size, Tensor, enable_grad, inference_mode,
-    is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, device, promote_types,
+    is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, device,
     can_cast, flush,
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
@@ -223,7 +240,8 @@ TABLE.update(
     sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
-    range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
+    range=range_, result_type=cast_result_type, promote_types=promote_dtypes, dtype=DType,
+    bool=bool_, float=float32,
     double=float64, half=float16, cfloat=complex64,
     cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),

@@ -141,3 +141,66 @@ def test_captured_tensors_keep_their_gradients():
     jvp(lambda x: scale * x**2, (X,), (torch.ones(3),))[1].sum().backward()
     close(scale.grad, (2 * X).sum())
     assert not grad(lambda w: (w**2).sum())(X).requires_grad
+
+
+PRODUCTS = [
+    lambda x: x.prod(1),
+    lambda x: x.prod(),
+    lambda x: x.cumprod(1),
+    lambda x: x.cumprod(0),
+    lambda x: torch.cumprod(x.flip(1), -1),
+]
+
+
+@pytest.mark.parametrize("zeros", range(4))
+@pytest.mark.parametrize("number", range(len(PRODUCTS)))
+def test_second_derivatives_of_products_with_zeros(number, zeros):
+    product = PRODUCTS[number]
+    rng = np.random.default_rng(3)
+    values = rng.uniform(0.5, 1.5, (2, 4))
+    values[1, :zeros] = 0
+    x = torch.tensor(values, requires_grad=True)
+    seed = torch.tensor(rng.standard_normal(tuple(product(x).shape)))
+    v = torch.tensor(rng.standard_normal(x.shape))
+
+    def gradient(x):
+        return torch.autograd.grad(product(x), x, seed, create_graph=True)[0]
+
+    (second,) = torch.autograd.grad(gradient(x), x, v)
+    step = 1e-5 * v
+    near = [gradient((x + sign * step).detach().requires_grad_()).detach() for sign in (1, -1)]
+    np.testing.assert_allclose(second, (near[0] - near[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+def test_forward_mode_is_linear_where_gradients_take_logarithms():
+    x = torch.linspace(-2.0, 2.0, 15, dtype=torch.float64).reshape(3, 5)
+    v = torch.func.jvp(lambda x: x.logcumsumexp(1), (x,), (torch.ones_like(x),))[1]
+    np.testing.assert_allclose(v, np.ones((3, 5)))
+
+
+def by_numpy(values):
+    return torch.from_numpy(np.asarray(values))
+
+
+def seen_by_numpy(values):
+    made = torch.tensor(values)
+    made.numpy()
+    return made
+
+
+@pytest.mark.parametrize("make", [by_numpy, seen_by_numpy, lambda v: by_numpy([v])[0]])
+def test_tensors_in_memory_that_numpy_sees(make):
+    """Captured by a vmapped function or given to it, their gradients are those of other tensors."""
+    x, values = make(np.float32([0.3, -0.7, 1.1])), torch.tensor([0.3, -0.7, 1.1])
+    close(AF.hessian(lambda z: (z**3).sum(), x), torch.diag(6 * values))
+    close(hessian(lambda z: (z**3).sum())(x), torch.diag(6 * values))
+    leaf = make(np.float32([0.3, -0.7, 1.1])).requires_grad_()
+    for used in (lambda: leaf, lambda: leaf.view(3, 1).squeeze(1), lambda: leaf * 1):
+        held = used()
+        vmap(lambda row, held=held: (held * row).sum())(torch.ones(2, 3)).sum().backward()
+        close(leaf.grad, torch.full((3,), 2.0))
+        leaf.grad = None
+    vmap(lambda row: (leaf[1:] * leaf.view(3, 1)[1:, 0] * row).sum())(
+        torch.ones(2, 2)
+    ).sum().backward()
+    close(leaf.grad, 4 * values * torch.tensor([0.0, 1.0, 1.0]))

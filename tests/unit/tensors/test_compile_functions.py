@@ -5,6 +5,7 @@ import time
 import types
 import warnings
 
+import numpy as np
 import pytest
 
 import rushlight as torch
@@ -128,6 +129,14 @@ def test_what_cannot_be_repeated_warns_and_runs(name, body):
     strict = torch.compile(body, fullgraph=True)
     with pytest.raises(RuntimeError, match="cannot be replayed"):
         calls(strict, x)
+
+
+def test_methods_of_arrays_of_others_are_named():
+    """Their owner has no truth value when it is compared."""
+    numbers = np.arange(3.0)
+    run = torch.compile(lambda x: x * float(numbers.sum()))
+    with pytest.warns(match="it calls ndarray.sum"):
+        assert run(array(3)).tolist() == (array(3) * 3.0).tolist()
 
 
 def test_a_counter_is_counted_in_every_call():
