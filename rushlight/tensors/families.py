@@ -42,6 +42,7 @@ from rushlight.tensors import (
 )
 from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.old_order import takes_old_order
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
@@ -57,6 +58,12 @@ METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
+
+for _table in (FUNCTIONS, METHODS):
+    for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
+        for _form in (_name, f"{_name}_"):
+            if _form in _table:
+                _table[_form] = takes_old_order(_table[_form], _name, 3, "beta", "alpha")
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min

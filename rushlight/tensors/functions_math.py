@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_, complex128, float64, int64
+from rushlight.base.dtypes import DType, bool_, complex128, float64, int64, uint8
 from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
 from rushlight.tensors.numbers import CATEGORY, INEXACT, Defaults, number_of, result_type
+from rushlight.tensors.old_order import old_order
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -30,7 +31,10 @@ def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else tensor_of(value)
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    if old:
+        tensors, factor = old_order("add", (input, other, *old), 2, "alpha")
+        return add(*tensors, **factor, out=out)
     if not isinstance(input, ACCEPTED):
         raise TypeError(
             f"add(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
@@ -58,7 +62,10 @@ def check_power(base: Any, exponent: Any) -> None:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
+    if old:
+        tensors, factor = old_order("sub", (input, other, *old), 2, "alpha")
+        return sub(*tensors, **factor, out=out)
     check_subtract(input, other)
     other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
     return finish(apply(ops.sub, (or_tensor(input, other), other)), out)
@@ -173,6 +180,8 @@ def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any
     """where(condition, input, other), or the indices of what is true."""
     if not rest and not named:
         return nonzero_indices(condition)
+    if condition._dtype is uint8:  # PyTorch takes masks of old programs
+        condition = condition.to(bool_)
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
@@ -235,14 +244,22 @@ def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) 
 
 
 def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if old:
+        tensors, factor = old_order("addcmul", (input, tensor1, tensor2, *old), 3, "value")
+        return addcmul(*tensors, **factor, out=out)
     return finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
 
 
 def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
-) -> Tensor:
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Any = 1,
+    out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    if old:
+        tensors, factor = old_order("addcdiv", (input, tensor1, tensor2, *old), 3, "value")
+        return addcdiv(*tensors, **factor, out=out)
     return finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
 
 
