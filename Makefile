@@ -12,7 +12,7 @@ bin    := $(VENV)/bin
 python := $(bin)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-backends test-backends-quick lint format parity oracle onnx bench doctor clean \
+.PHONY: help demo test test-all test-backends test-backends-quick lint format parity oracle transforms onnx bench doctor clean \
         test-programs
 
 help:  ## list the targets
@@ -80,6 +80,10 @@ oracle: $(VENV)/.with-parity  ## replay PyTorch's operator database (ARGS="--upd
 	$(python) tests/parity/oracle/generate.py build/oracle $(DTYPES)
 	$(python) tests/parity/oracle/generate_stateful.py build/oracle
 	$(python) tests/parity/oracle/check.py build/oracle $(ARGS)
+
+transforms: $(VENV)/.with-parity  ## the same cases under vmap and in derivatives of derivatives, after `oracle`
+	$(python) tests/parity/oracle/generate_transforms.py build/oracle
+	$(python) tests/parity/oracle/check_transforms.py build/oracle $(ARGS)
 
 onnx: $(VENV)/.with-onnx  ## replay ONNX's operator cases (ARGS="--list", "--only REGEX")
 	mkdir -p build && $(python) tests/parity/onnx_cases/generate.py build/onnx.pkl

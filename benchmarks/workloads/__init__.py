@@ -35,6 +35,7 @@ NAMES = (
     "cnn",
     "growth",
     "import_time",
+    "gpu_compile",
     "packages",
 )
 

@@ -1,15 +1,18 @@
-"""torch._inductor.config: settings of PyTorch's compiler; they change nothing here."""
+"""torch._inductor.config: settings of PyTorch's compiler. Two of them are heard (`tell` below: who
+makes products, whether it is measured); the others change nothing here."""
 
 from types import SimpleNamespace as _Group
 
 from rushlight import names as _names
+from rushlight.base.config import config as _config
 from rushlight.names.settings import patch_of as _patch_of
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "aot_inductor", "benchmark_kernel", "compile_threads", "conv_1x1_as_mm",
-    "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp", "dce",
-    "debug", "disable_progress", "emulate_precision_casts", "epilogue_fusion",
+    "coordinate_descent_check_all_directions", "coordinate_descent_tuning", "cpp",
+    "cuda", "cutedsl_enable_autotuning", "dce", "debug", "disable_progress",
+    "emulate_precision_casts", "epilogue_fusion",
     "fallback_random", "force_disable_caches", "force_fuse_int_mm_with_mul", "freezing",
     "fx_graph_cache", "fx_graph_remote_cache", "max_autotune", "max_autotune_gemm",
     "max_autotune_gemm_backends", "max_autotune_pointwise", "patch", "permute_fusion",
@@ -23,6 +26,7 @@ compile_threads = 1
 conv_1x1_as_mm = False
 coordinate_descent_check_all_directions = False
 coordinate_descent_tuning = False
+cutedsl_enable_autotuning = False
 debug = False
 disable_progress = True
 dce = False
@@ -34,9 +38,9 @@ force_fuse_int_mm_with_mul = False
 freezing = False
 fx_graph_cache = True
 fx_graph_remote_cache = None
-max_autotune = False
+max_autotune = _config.outside("max_autotune")
 max_autotune_gemm = False
-max_autotune_gemm_backends = "ATEN,TRITON,CPP"
+max_autotune_gemm_backends = _config.outside("max_autotune_gemm_backends")
 max_autotune_pointwise = False
 permute_fusion = False
 prologue_fusion = True
@@ -52,3 +56,19 @@ triton = _Group(
 use_mixed_mm = True
 cpp = _Group(threads=-1, simdlen=None, enable_kernel_profile=False)
 aot_inductor = _Group(output_path="")
+# cutlass_backend: the spelling of some articles for CUTLASS among the makers.
+cuda = _Group(cutlass_backend=False, arch=None, version=None)
+
+
+def _makers() -> str:
+    named = ",".join(name.strip().upper() for name in max_autotune_gemm_backends.split(","))
+    asked = cuda.cutlass_backend and "CUTLASS" not in named.split(",")
+    return f"CUTLASS,{named}" if asked else named
+
+
+def _measures() -> bool:
+    return bool(max_autotune or max_autotune_gemm or cutedsl_enable_autotuning)
+
+
+_config.tell("max_autotune_gemm_backends", _makers)
+_config.tell("max_autotune", _measures)

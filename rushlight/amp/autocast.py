@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import rushlight as torch
 
-DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu")
+DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "maia", "privateuseone")
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast(device_type)` changes anything here."""
-    return device_type == "cpu"
+    """Does PyTorch know autocast for such a device? Here only that of the CPU changes anything."""
+    torch.device(device_type)
+    return device_type in DEVICES
 
 
 class autocast:  # noqa: N801
@@ -56,17 +57,20 @@ class autocast:  # noqa: N801
                 stacklevel=2,
             )
             self._enabled = False
-        self._before: list[Any] = []
+        self._cache_enabled = cache_enabled
+        self._before: list[tuple] = []
 
     def __enter__(self) -> autocast:
-        # Of another device: the state of the CPU stays as it is.
-        self._before.append(torch._autocast_state())
-        if self.device == "cpu":
-            torch._set_autocast_state(self.fast_dtype if self._enabled else None)
+        before = on, preferred, keeps = torch._autocast_state()
+        self._before.append(before)
+        if self.device == "cpu":  # of another device: the state of the CPU stays as it is
+            on, preferred = self.fast_dtype if self._enabled else None, self.fast_dtype
+        keeps = keeps if self._cache_enabled is None else self._cache_enabled
+        torch._set_autocast_state(on, preferred, keeps)
         return self
 
     def __exit__(self, *_: object) -> None:
-        torch._set_autocast_state(self._before.pop())
+        torch._set_autocast_state(*self._before.pop())
 
     def __call__(self, function: Callable) -> Callable:
         @functools.wraps(function)
@@ -77,27 +81,80 @@ class autocast:  # noqa: N801
         return wrapped
 
 
+def _is_cast(value: torch.Tensor, device_type: str) -> bool:
+    fits = value.is_floating_point() and value.device.type == device_type
+    return fits and value.dtype is not torch.float64
+
+
+def _cast(value: Any, device_type: str, dtype: torch.dtype) -> Any:
+    """The value with its tensors in this dtype, looked for in mappings and iterables too."""
+    if isinstance(value, torch.Tensor):
+        return value.to(dtype) if _is_cast(value, device_type) else value
+    if isinstance(value, str | bytes):
+        return value
+    if isinstance(value, Mapping):
+        return {
+            _cast(key, device_type, dtype): _cast(item, device_type, dtype)
+            for key, item in value.items()
+        }
+    if isinstance(value, Iterable):
+        items = map(lambda item: _cast(item, device_type, dtype), value)
+        return type(value)(items) if isinstance(value, list | tuple) else items
+    return value
+
+
 def custom_fwd(
-    fwd: Callable | None = None, *, device_type: str = "cpu", cast_inputs: Any = None
+    fwd: Callable | None = None, *, device_type: str, cast_inputs: torch.dtype | None = None
 ) -> Callable:
-    """For `autograd.Function.forward`: run without autocast when `cast_inputs` is given."""
+    """For `forward` of an `autograd.Function` whose `backward` has `custom_bwd`.
+
+    Inside autocast and with `cast_inputs`, float tensors (no float64) come in that dtype and
+    autocast is off; else it stays as it is, and `custom_bwd` runs in the same mode.
+
+    Example:
+        >>> class Product(torch.autograd.Function):
+        ...     @staticmethod
+        ...     @torch.amp.custom_fwd(device_type="cpu", cast_inputs=torch.float32)
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x @ x
+        >>> with torch.autocast("cpu", dtype=torch.bfloat16):
+        ...     Product.apply(torch.ones(2, 2)).dtype
+        torch.float32
+    """
+    _check_device_name(device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
     @functools.wraps(fwd)
-    def wrapped(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        if cast_inputs is None or not torch.is_autocast_enabled(device_type):
-            return fwd(ctx, *args, **kwargs)
-        args = tuple(
-            a.to(cast_inputs) if isinstance(a, torch.Tensor) and a.is_floating_point() else a
-            for a in args
-        )
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        ctx, is_on = args[0], torch.is_autocast_enabled(device_type)
+        ctx._dtype = torch.get_autocast_dtype(device_type)
+        ctx._fwd_used_autocast = cast_inputs is None and is_on
+        if cast_inputs is None or not is_on:
+            return fwd(*args, **kwargs)
         with autocast(device_type, enabled=False):
-            return fwd(ctx, *args, **kwargs)
+            found = [_cast(arg, device_type, cast_inputs) for arg in args]
+            return fwd(*found, **_cast(kwargs, device_type, cast_inputs))
 
     return wrapped
 
 
-def custom_bwd(bwd: Callable | None = None, *, device_type: str = "cpu") -> Callable:
-    """For `autograd.Function.backward`; it runs in the mode of its caller."""
-    return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
+def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
+    """For `backward` of an `autograd.Function`: autocast is as it was in the forward."""
+    _check_device_name(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        ctx = args[0]
+        with autocast(device_type, enabled=ctx._fwd_used_autocast, dtype=ctx._dtype):
+            return bwd(*args, **kwargs)
+
+    return wrapped
+
+
+def _check_device_name(device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")

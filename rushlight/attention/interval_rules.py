@@ -1,18 +1,22 @@
 """What ops do with intervals: one rule per op, from the intervals of its operands to its own.
 
-A rule gives None where it knows nothing.
+A rule gives None where it knows nothing. Bounds are float64: whole numbers beyond EXACT are only
+known to lie in between. A float that may be NaN has infinite bounds: nothing is concluded of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rushlight.ir.node import Node
+from rushlight.tensors.info import finfo, iinfo
 
 Slopes = tuple[float, float, float, float]
+EXACT = 2.0**53  # whole numbers up to here are float64
+INFINITY = float("inf")
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,8 @@ def _remainder(node: Node, a: Values, b: Values) -> Values | None:
     turn = np.floor(a.low / b.low)
     same = turn == np.floor(a.high / b.low)
     low = np.where(same, a.low - turn * b.low, 0)
-    return Values(low, np.where(same, a.high - turn * b.low, b.low - 1))
+    most = b.low if node.dtype.kind == "float" else b.low - 1
+    return Values(low, np.where(same, a.high - turn * b.low, most))
 
 
 def _abs(node: Node, a: Values) -> Values:
@@ -109,16 +114,13 @@ def _maximum(node: Node, a: Values, b: Values) -> Values:
 
 
 def _same(node: Node, a: Found) -> Found | None:
-    """A cast or a view. A cast to a narrower type may wrap, one to bool asks whether it is 0."""
+    """A cast or a view. A cast to bool asks whether it is 0."""
     if isinstance(a, Truth):
         return a if node.dtype.kind == "bool" else None
-    if node.dtype.kind == "bool":
+    if node.dtype.kind == "bool" or not _finite(a):
         return None
-    narrow = node.dtype.kind != "float" and node.dtype.itemsize < 4
-    if narrow or not _finite(a):
-        return None
-    to_whole = node.dtype.kind == "int" and node.src[0].dtype.kind == "float"
-    return Values(np.trunc(a.low), np.trunc(a.high)) if to_whole else rounded(node, a)
+    to_whole = node.dtype.kind != "float" and node.src[0].dtype.kind == "float"
+    return in_range(node, Values(np.trunc(a.low), np.trunc(a.high)) if to_whole else a)
 
 
 def _where(node: Node, condition: Truth, a: Found, b: Found) -> Found | None:
@@ -149,7 +151,7 @@ def _compare(hold: Callable, fail: Callable, needs_zero: bool = False) -> Callab
     the difference must reach 0 and not only both its ends."""
 
     def rule(node: Node, a: Found, b: Found) -> Truth | None:
-        if isinstance(a, Truth) or isinstance(b, Truth):
+        if isinstance(a, Truth) or isinstance(b, Truth) or _may_be_nan(node.src, (a, b)):
             return None
         d = _sub(node, a, b)
         can_hold, can_fail = hold(d.low, d.high), fail(d.low, d.high)
@@ -188,23 +190,42 @@ def _xor(node: Node, a: Found, b: Found) -> Truth | None:
     return Truth(can_hold, can_fail, (a_known & b.mixed) | (b_known & a.mixed))
 
 
-def _of_values(rule: Callable) -> Callable:
-    """A rule of numbers only. Floats are rounded by whoever computes them: a little wider."""
+def _of_values(rule: Callable, overflows: bool = True) -> Callable:
+    """A rule of numbers only; `overflows`: the result may be one that the dtype does not hold."""
 
     def checked(node: Node, *args: Found) -> Found | None:
-        if any(isinstance(a, Truth) for a in args):
+        if any(isinstance(a, Truth) for a in args) or _may_be_nan(node.src, args):
             return None
         found = rule(node, *args)
-        return rounded(node, found) if found is not None else None
+        return in_range(node, found) if overflows and found is not None else found
 
     return checked
 
 
-def rounded(node: Node, values: Values) -> Values:
-    """What the values may be after rounding to the dtype of the node."""
-    if node.dtype.kind != "float":
+def _may_be_nan(src: Sequence[Node], args: Sequence[Found]) -> bool:
+    """Is a float among them of which not even the range is known?"""
+    return any(s.dtype.kind == "float" and not _finite(a) for s, a in zip(src, args, strict=True))
+
+
+def in_range(node: Node, values: Values) -> Values:
+    """What the values may be in the dtype of the node: floats are rounded, and what the dtype does
+    not hold becomes something else (whole numbers wrap, floats are infinite)."""
+    is_float = node.dtype.kind == "float"
+    values = _rounded(node, values) if is_float else values
+    limits, most = (finfo, INFINITY) if is_float else (iinfo, EXACT)
+    info = limits(node.dtype)
+    fits = (values.low >= info.min) & (values.high <= info.max)
+    low_known, high_known = fits & (values.low >= -most), fits & (values.high <= most)
+    if (low_known & high_known).all():
         return values
-    step = {2: 2.0**-6, 4: 2.0**-22, 8: 2.0**-50}[node.dtype.itemsize]
+    return Values(
+        np.where(low_known, values.low, -INFINITY), np.where(high_known, values.high, INFINITY)
+    )
+
+
+def _rounded(node: Node, values: Values) -> Values:
+    """Floats are rounded by whoever computes them: a little wider."""
+    step = {1: 2.0**-1, 2: 2.0**-6, 4: 2.0**-22, 8: 2.0**-50}[node.dtype.itemsize]
     low, high = (x + sign * np.abs(x) * step for x, sign in ((values.low, -1), (values.high, 1)))
     exact = (values.low == low) & (values.high == high)
     return Values(low, high, values.slopes if exact.all() else None)
@@ -212,11 +233,13 @@ def rounded(node: Node, values: Values) -> Values:
 
 _NUMBERS = {
     "add": _add, "sub": _sub, "neg": _neg, "mul": _mul, "floor_divide": _floor_divide,
-    "remainder": _remainder, "abs": _abs, "minimum": _minimum, "maximum": _maximum,
+    "remainder": _remainder, "abs": _abs,
 }  # fmt: skip
 
 RULES: dict[str, Callable[..., Found | None]] = {
     **{name: _of_values(rule) for name, rule in _NUMBERS.items()},
+    "minimum": _of_values(_minimum, overflows=False),
+    "maximum": _of_values(_maximum, overflows=False),
     "cast": _same, "expand": _same, "where": _where,
     "lt": _compare(lambda low, high: low < 0, lambda low, high: high >= 0),
     "le": _compare(lambda low, high: low <= 0, lambda low, high: high > 0),

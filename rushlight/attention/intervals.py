@@ -15,13 +15,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rushlight.attention.interval_rules import FLAT, RULES, Found, Truth, Values
+from rushlight.attention.interval_rules import EXACT, FLAT, INFINITY, RULES, Found, Truth, Values
 from rushlight.autograd.graph import decompose
 from rushlight.base.dtypes import bool_
 from rushlight.engine.realize import read
 from rushlight.ir.node import Node, make_node, topological
 
-INFINITY = float("inf")
 Boxes = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
@@ -98,9 +97,21 @@ def _constant(node: Node, like: np.ndarray) -> Found:
         return Truth(np.full(like.shape, can_hold), np.full(like.shape, can_fail), both)
     if values.size == 0:
         return _anything(node, like)
-    low, high = float(values.min()), float(values.max())
+    lows, highs = bounds_of(values)
+    low, high = lows.min(), highs.max()
     slopes = FLAT if low == high else None
     return Values(np.full(like.shape, low), np.full(like.shape, high), slopes)
+
+
+def bounds_of(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers as float64 that are not above, and not below. NaN can be anything."""
+    as_float = values.astype(np.float64)
+    if values.dtype.kind in "iu":
+        rounded = np.abs(as_float) > EXACT
+        low, high = (np.nextafter(as_float, sign * INFINITY) for sign in (-1, 1))
+        return np.where(rounded, low, as_float), np.where(rounded, high, as_float)
+    nan = np.isnan(as_float)
+    return np.where(nan, -INFINITY, as_float), np.where(nan, INFINITY, as_float)
 
 
 def _anything(node: Node, like: np.ndarray) -> Found:
@@ -115,8 +126,7 @@ class _Pyramid:
 
     def __init__(self, table: np.ndarray) -> None:
         self.shape = table.shape
-        flat = table.reshape(-1).astype(np.float64)
-        self.levels = [(flat, flat)]
+        self.levels = [bounds_of(table.reshape(-1))]
         while len(self.levels[-1][0]) > 1:
             low, high = self.levels[-1]
             if len(low) % 2:

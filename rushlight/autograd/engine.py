@@ -14,6 +14,8 @@ from rushlight.autograd import tape
 from rushlight.autograd.anomaly import watched
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
+from rushlight.autograd.protocol import TENSORS
+from rushlight.ops import add
 
 NO_GRAD = "element {} of tensors does not require grad and does not have a grad_fn"
 
@@ -145,7 +147,13 @@ class _Run:
         buffer = self.buffers.get(id(fn))
         if buffer is None:
             buffer = self.buffers[id(fn)] = [None] * len(fn.likes)
-        buffer[nr] = grad if buffer[nr] is None else sum_of(buffer[nr], grad)
+        before = buffer[nr]
+        if before is None:
+            buffer[nr] = grad
+        elif self.create_graph or not TENSORS.is_plain(before, grad):
+            buffer[nr] = sum_of(before, grad)
+        else:
+            buffer[nr] = TENSORS.make(add.node(TENSORS.value(before), TENSORS.value(grad)))
 
 
 def sum_of(held: Any, grad: Any) -> Any:

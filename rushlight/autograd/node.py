@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.anomaly import forward_call
+from rushlight.autograd.fn_recipe import grads_of
 from rushlight.autograd.graph import (
     GraphFn,
     decompose,
@@ -184,15 +185,17 @@ class Form:
     """What a call's gradient depends on besides values: one object for equal calls.
 
     targets  (shape, dtype) of each input tensor before promotion
+    recipes  see fn_recipe.py
     """
 
-    __slots__ = ("record", "attrs", "source_likes", "targets", "likes")
+    __slots__ = ("record", "attrs", "source_likes", "targets", "likes", "recipes")
 
     def __init__(
         self, record: OpDef, attrs: tuple, source_likes: tuple, targets: tuple, like: tuple
     ) -> None:
         self.record, self.attrs, self.source_likes = record, attrs, source_likes
         self.targets, self.likes = targets, (like,)
+        self.recipes: dict[tuple, Any] = {}
 
 
 _FORMS: dict[tuple, Form] = {}
@@ -216,11 +219,16 @@ class RecordFn(GradFn):
     __slots__ = ("form", "saved", "saved_out", "released")
 
     def __init__(self, form: Form, edges: Sequence[Any], label: str) -> None:
-        super().__init__(edges, form.likes, label)
+        # As GradFn.__init__, which most programs would call more often than all else here.
+        self.edges, self.likes, self.label = tuple(edges), form.likes, label
+        self.sequence = next(_SEQUENCE)
+        self.hooks = self.retains = self.pre_hooks = self.post_hooks = self.metadata_ = None
+        self.spent = self.released = False
         self.form = form
         self.saved: dict[int, Saved] = {}
         self.saved_out: Saved | None = None
-        self.released = False
+        if STATE.anomaly:
+            self.metadata_ = {"traceback_": forward_call()}
 
     @property
     def record(self) -> OpDef:
@@ -250,20 +258,16 @@ class RecordFn(GradFn):
     def apply(self, grads: list[Any], create_graph: bool) -> Sequence[Any]:
         if self.released:
             raise RuntimeError(SECOND_TIME)
+        if not create_graph:
+            nodes = grads_of(self, TENSORS.value(grads[0]))
+            return [None if node is None else TENSORS.make(node) for node in nodes]
         sources = self._sources()
         out = self.saved_out.node() if self.saved_out is not None else placeholder(*self.likes[0])
-        g = grads[0]
+        return self._apply_recorded(grads[0], sources, out)
+
+    def _apply_recorded(self, g: Any, sources: list[Node], out: Node) -> list[Any]:
         needs = [edge is not None for edge in self.edges]
         needs += [False] * (len(sources) - len(needs))
-        if create_graph:
-            return self._apply_recorded(g, sources, out, needs)
-        nodes = operand_grads(self.record, self.attrs, sources, out, TENSORS.value(g), needs)
-        return [
-            None if node is None else TENSORS.make(fit(node, *target))
-            for node, target in zip(nodes, self.targets, strict=False)
-        ]
-
-    def _apply_recorded(self, g: Any, sources: list[Node], out: Node, needs: list) -> list[Any]:
         inputs = [placeholder(*like) for like in self.source_likes]
         out_in, g_in = placeholder(*self.likes[0]), placeholder(*self.likes[0])
         found = operand_grads(self.record, self.attrs, inputs, out_in, g_in, needs)

@@ -8,6 +8,7 @@ accumulate(tensor, g)  add to `tensor.grad`, in place where PyTorch does; a thir
                        nobody else has `g`
 finish()               compute what is pending (the end of backward is a flush point)
 compute(recipe, nodes) outputs of a recipe in memory, with all that is pending; None: not this way
+is_plain(a, b)         are both of the class Tensor itself, with one dtype and shape?
 edge(tensor)           (gradient function, output number) or None when no gradient is needed
 """
 
@@ -31,10 +32,11 @@ class Protocol:
     is_tensor: Callable[[Any], bool]
     finish: Callable[[], None]
     compute: Callable[[Any, list[Node]], list[Node] | None]
+    is_plain: Callable[[Any, Any], bool]
 
 
 def _missing(*_: Any) -> Any:
     raise RuntimeError("autograd is used before rushlight.tensors has registered its Tensor class")
 
 
-TENSORS = Protocol(*[_missing] * 9)
+TENSORS = Protocol(*[_missing] * 10)

@@ -16,28 +16,17 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.autograd.fn_recipe import again_of, stand_in
 from rushlight.autograd.graph import fit, operand_grads, placeholder
 from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
-from rushlight.ir.node import Node, scalar_node, with_dtype
-from rushlight.ir.recipe import Again, NotPlain, Recipe
+from rushlight.ir.node import Node
+from rushlight.ir.recipe import NotPlain, Recipe
 from rushlight.ops import add
 
 MOST_GRAPHS = 512
 # Key of a tape -> its graph; None: not of a plain kind, for a reason that the rules have.
 _GRAPHS: dict[tuple, TapeGraph | None] = {}
-
-
-class _Unknown:
-    """The value of a number in the graph of a tape: a rule that looks at it cannot be kept."""
-
-    def _look(self, *_: Any) -> Any:
-        raise NotPlain
-
-    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __float__ = __int__ = _look  # type: ignore[assignment]
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __index__ = _look
-    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = __neg__ = __abs__ = __round__ = _look
-    __hash__ = None  # type: ignore[assignment]
 
 
 def run(roots: Sequence[tuple[GradFn, int]], grads: Sequence[Any], retain: bool) -> bool:
@@ -158,27 +147,13 @@ class TapeGraph(Recipe):
     """leaves: numbers of the functions of leaves, in the order of `outputs`."""
 
     def __init__(self, slots: Sequence[Node], outputs: Sequence[tuple[int, Node]]) -> None:
-        markers = {id(node.buffer): i for i, node in enumerate(slots) if node.leaf == "scalar"}
-
-        def again(node: Node) -> Again:
-            """A number that was saved, in a dtype that a rule gave it."""
-            if id(node.buffer) not in markers:
-                raise NotPlain  # a number that a rule made
-            slot, dtype = markers[id(node.buffer)], node.dtype
-            return lambda values: with_dtype(values[slot], dtype)
-
-        super().__init__(slots, [node for _, node in outputs], again)
+        super().__init__(slots, [node for _, node in outputs], again_of(list(slots)))
         self.leaves = [number for number, _ in outputs]
 
 
 def _build(walk: _Walk, roots: Sequence[tuple[GradFn, int]]) -> TapeGraph | None:
     """Run the rules once, as the ordinary pass would, on placeholders."""
-    slots = [
-        scalar_node(_Unknown(), node.dtype, object())  # type: ignore[arg-type]
-        if node.leaf == "scalar"
-        else placeholder(node.shape, node.dtype)
-        for node in walk.slots
-    ]
+    slots = [stand_in(node) for node in walk.slots]
     stands_for = dict(zip(walk.slots, slots, strict=True))
     try:
         outputs = _Rules(walk.index, stands_for).run(roots, walk.grads)

@@ -10,7 +10,7 @@ In: environment variables, read when a setting is first asked for. Out: typed, v
 
 `rushlight settings` prints them all with their values and where each came from.
 To add a setting, add one line to `SETTINGS` and one annotation to `Config`. The rule of values:
-an override beats the environment, the environment beats the default.
+an override beats what a program told (`tell`), that beats the environment, and that the default.
 
 Always true here: a value that is handed out has passed its check; a bad value raises `SettingError`
 (a `ValueError`) that names the variable, what it was and what it may be.
@@ -72,6 +72,12 @@ TEXT = Kind(str, "text", str, lambda value: True)
 FEATURES = Kind(
     str, "LLVM features with + or -, separated by commas, as in '-avx512f,+fma'", str.strip,
     lambda value: not value or all(len(f) > 1 and f[0] in "+-" for f in str(value).split(",")),
+)  # fmt: skip
+# PyTorch's names for makers of products; which are ours: rushlight/backends/products.py.
+PRODUCT_MAKERS = ("ATEN", "TRITON", "CPP", "CUTLASS", "CUTEDSL", "NVGEMM", "CK", "CKTILE")
+MAKERS = Kind(
+    str, f"names separated by commas, of {', '.join(PRODUCT_MAKERS)}", str.upper,
+    lambda value: all(name.strip() in PRODUCT_MAKERS for name in str(value).split(",")),
 )  # fmt: skip
 NAME = Kind(str, "a name", str.strip, lambda value: bool(value))
 FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: True)
@@ -154,6 +160,11 @@ SETTINGS: tuple[Setting, ...] = (
             "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
     Setting("triton_interpret", "RUSHLIGHT_TRITON_INTERPRET", SWITCH, False,
             "Run Triton kernels in Triton's interpreter (slow, for tests)."),
+    Setting("max_autotune", "TORCHINDUCTOR_MAX_AUTOTUNE", SWITCH, False,
+            "Measure schedules and makers of products where a GPU is, and keep what was fastest."),
+    Setting("max_autotune_gemm_backends", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS", MAKERS,
+            "ATEN,TRITON,CPP",
+            "Who may make products on a GPU, the first that can: TRITON, CUTLASS (CuTe DSL)."),
     Setting("num_threads", "RUSHLIGHT_NUM_THREADS", _whole_number(0, 4096), 0,
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", FEATURES, "",
@@ -200,6 +211,8 @@ class Config:
     opencl_options: str
     metal_emulation: bool
     triton_interpret: bool
+    max_autotune: bool
+    max_autotune_gemm_backends: str
     num_threads: int
     cpu_features: str
     torch_home: str
@@ -209,6 +222,7 @@ class Config:
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
+        self._told: dict[str, Callable[[], Value]] = {}
         self._reloads = 0
         self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
             "overrides", default=NO_OVERRIDES
@@ -220,6 +234,8 @@ class Config:
         overrides = self._overrides.get()
         if field in overrides:
             return overrides[field]
+        if field in self._told:
+            return BY_FIELD[field].check(self._told[field](), f"torch's setting {field}")
         value = self._values.get(field)
         if value is None:
             value, _ = self._from_outside(_require_setting_attribute(field))
@@ -242,11 +258,23 @@ class Config:
         finally:
             self._overrides.reset(token)
 
+    def tell(self, field: str, ask: Callable[[], Value]) -> None:
+        """From now on `ask()` says the value, where there is no override: for modules of PyTorch's
+        settings, in which programs set it."""
+        _require_setting(field)
+        self._told[field] = ask
+
+    def outside(self, field: str) -> Value:
+        """The value that the environment gives, or the default."""
+        return self._from_outside(_require_setting(field))[0]
+
     def source(self, field: str) -> str:
-        """Where the current value comes from: 'override', 'environment' or 'default'."""
+        """Where the current value comes from: 'override', 'program', 'environment', 'default'."""
         setting = _require_setting(field)
         if field in self._overrides.get():
             return "override"
+        if field in self._told and self._told[field]() != self.outside(field):
+            return "program"
         return self._from_outside(setting)[1]
 
     def reload(self) -> None:

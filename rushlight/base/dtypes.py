@@ -135,6 +135,9 @@ float8_e5m2fnuz = _declare("float8_e5m2fnuz", "float", ml_dtypes.float8_e5m2fnuz
 float8_e8m0fnu = _declare("float8_e8m0fnu", "float", ml_dtypes.float8_e8m0fnu, 4, "float32")
 BYTE_FLOATS = tuple(d for d in _BY_NAME.values() if d not in (*ALL_DTYPES, *COMPLEX))
 
+# They meet themselves and floats, no other dtype.
+BARE_UNSIGNED = (uint16, uint32, uint64)
+
 _BY_NP = {d.np: d for d in _BY_NAME.values()}
 
 
@@ -142,6 +145,17 @@ _BY_NP = {d.np: d for d in _BY_NAME.values()}
 PYTHON_TYPES: dict[Any, DType] = {
     float: float64, int: int64, bool: bool_, complex: complex128,
 }  # fmt: skip
+
+
+def dtype_argument(value: Any, function: str, name: str, position: int) -> DType:
+    """The dtype that an argument names, one of Python's types too; TypeError for anything else."""
+    found = PYTHON_TYPES.get(value) if value.__class__ is type else value
+    if not isinstance(found, DType):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be torch.dtype, not "
+            f"{type(value).__name__}"
+        )
+    return found
 
 
 def convert_array(array: np.ndarray, dtype: DType) -> np.ndarray:
@@ -187,6 +201,13 @@ def promote_types(a: DType, b: DType) -> DType:
             "Promotion for Float8 Types is not supported, attempted to promote "
             f"{a.scalar_name} and {b.scalar_name}"
         )
+    if a in BARE_UNSIGNED or b in BARE_UNSIGNED:
+        if a.is_floating_point or b.is_floating_point:
+            return a if a.is_floating_point else b
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.scalar_name} and {b.scalar_name}"
+        )
     if a.kind == "bool":
         return b
     if b.kind == "bool":
@@ -203,11 +224,4 @@ def promote_types(a: DType, b: DType) -> DType:
     if a.kind == b.kind:
         return a if a.itemsize >= b.itemsize else b
     unsigned, signed = (a, b) if a.kind == "uint" else (b, a)
-    if unsigned.itemsize < signed.itemsize:
-        return signed
-    if unsigned.itemsize >= 8 or unsigned.name != "uint8":
-        raise RuntimeError(
-            f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
-            f"{a.scalar_name} and {b.scalar_name}"
-        )
-    return {1: int16, 2: int32, 4: int64}[max(unsigned.itemsize, signed.itemsize)]
+    return signed if unsigned.itemsize < signed.itemsize else int16

@@ -14,6 +14,7 @@ PyTorch's scalar conversion does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,26 @@ class ScalarSlots:
 
     def write(self, words: np.ndarray, numbers: Sequence[Any]) -> None:
         for dtype, positions, wanted, spread in self._groups:
+            if len(wanted) == 1:
+                words[positions] = one_number(numbers[wanted[0]], dtype)
+                continue
             bits = number_bits([numbers[i] for i in wanted], dtype)
             words[positions] = bits[spread]
+
+
+def one_number(value: Any, dtype: DType) -> int:
+    """As `number_bits` of one number, without making arrays where that can be done."""
+    if value.__class__ is float:
+        if dtype.itemsize == 8 and dtype.kind == "float":
+            return _INT64.unpack(_FLOAT64.pack(value))[0]
+        if dtype.name == "float32" and -LARGEST <= value <= LARGEST:
+            return _UINT32.unpack(_FLOAT32.pack(value))[0]
+    return int(number_bits([value], dtype)[0])
+
+
+# Below this no rounding to float32 gives an infinity.
+LARGEST = 3.4e38
+_FLOAT32, _UINT32, _FLOAT64, _INT64 = Struct("=f"), Struct("=I"), Struct("=d"), Struct("=q")
 
 
 def number_bits(values: list[Any], dtype: DType) -> np.ndarray:

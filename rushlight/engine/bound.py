@@ -22,12 +22,25 @@ class _Place:
     line = ""
 
 
+class _Bound:
+    """The setting as it was read last, and when that was: it is asked for after every flush."""
+
+    limit = 0
+    token = -1
+
+
+BOUND = _Bound()
+
+
 def limit_pending(node: Node) -> None:
     """Called when `node.serial` has reached `PENDING.due`; counts from the last flush."""
     if PENDING.since < 0:
         PENDING.since = node.serial
     waiting = node.serial - PENDING.since
-    limit = config.max_pending
+    limit = BOUND.limit
+    if not config.is_plain(BOUND.token):
+        limit = BOUND.limit = config.max_pending
+        BOUND.token = config.token() if config.is_plain(config.token()) else -1
     if waiting < limit * 3 // 4:
         PENDING.due = PENDING.since + limit * 3 // 4
         return

@@ -73,7 +73,8 @@ class Session:
                 if node.leaf in ("const", "scalar"):
                     node = settle(ref)
                 elif node.leaf == "buffer" and node in taken:
-                    ref.node = node = buffer_node(node.buffer, node.shape, node.dtype)
+                    node = buffer_node(node.buffer, node.shape, node.dtype)
+                    ref.hold(node)
                 taken.add(node)
                 self.held[node] = ref
             self.known[ref] = node
@@ -96,7 +97,7 @@ class Session:
 def settle(ref: Ref) -> Node:
     """Where a holder has a number: the same number in memory of its own."""
     if ref.node.leaf in ("const", "scalar"):
-        ref.node = _in_memory(ref.node)
+        ref.hold(_in_memory(ref.node))
     return ref.node
 
 

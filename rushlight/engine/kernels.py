@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
-from rushlight.runtime.cache import DiskCache
+from rushlight.runtime.cache import DiskCache, disk_cache
 
 MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
@@ -32,26 +32,26 @@ def source_hash() -> str:
 
 
 def hash_of_sources(folders: Sequence[str]) -> str:
-    """Of all Python files in these folders of the package."""
+    """Of all Python files in these folders of the package: their names, sizes and times of change,
+    which is what Python itself looks at; to read 800 files takes longer than to compile a kernel.
+    The version is read: packages built reproducibly have the same times in every release."""
     root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
+    digest = hashlib.sha256((root / "names" / "version.py").read_bytes())
     for folder in folders:
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+        for path in sorted(_files_below(str(root / folder))):
+            found = os.stat(path)
+            digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
     return digest.hexdigest()
 
 
-@functools.cache
-def _disk(directory: str, limit_mb: int) -> DiskCache:
-    return DiskCache(directory, limit_mb << 20)
-
-
-def disk_cache() -> DiskCache | None:
-    """The cache folder of the settings, or None when it is switched off."""
-    if not config.cache:
-        return None
-    return _disk(str(config.cache_dir), config.cache_limit_mb)
+def _files_below(folder: str) -> Iterator[str]:
+    """Python files; faster than pathlib's."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _files_below(entry.path)
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:

@@ -2,6 +2,9 @@
 
 A `Ref` holds one node on behalf of a tensor's storage or of autograd. Whatever is pending in a
 live Ref is computed at the next flush; then the node has become a `buffer` leaf.
+
+Always true: a flush looks at the Refs that got a pending node since the last one, and at no
+others; whether a Ref holds a given leaf is said by the count of references to the leaf's token.
 """
 
 from __future__ import annotations
@@ -9,45 +12,55 @@ from __future__ import annotations
 import itertools
 import weakref
 from operator import attrgetter
+from sys import getrefcount
 from typing import Any
 
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, topological
 
 _ORDER = itertools.count()
 # Serial -> weak reference. Dead entries are taken out now and then: a call for each Ref that goes
 # would cost more.
 _LIVE: dict[int, weakref.ref[Ref]] = {}
-# Those that a flush has nothing to do with: memory of others, which is written at once and never
-# given to a program.
-_APART: dict[int, weakref.ref[Ref]] = {}
 _SWEEP_AT = 1 << 14
 _weak = weakref.ref
-
-
-class _Waiting:
-    """some: may a Ref hold a value that is not computed? Set where a Ref gets a node."""
-
-    some = True
-
-
-WAITING = _Waiting()
+# References to Refs that got a pending node and may still have it, oldest first. Recording
+# appends, on any thread; only flushes take entries out.
+WAITING: list[weakref.ref[Ref]] = []
+# A token that no Ref holds: held by its node and by the call.
+_FREE = 2
 
 
 class Ref:
-    """A holder of one node. `saved`: held for a gradient, recomputed instead of kept if cheap."""
+    """A holder of one node. `saved`: held for a gradient, recomputed instead of kept if cheap.
 
-    __slots__ = ("node", "saved", "serial", "changes", "__weakref__")
+    token   of the node; with tokens of others that must not be written over meanwhile, a tuple
+    """
+
+    __slots__ = ("node", "token", "saved", "serial", "changes", "__weakref__")
 
     def __init__(self, node: Node, saved: bool = False) -> None:
         self.node = node
-        if not node.leaf:
-            WAITING.some = True
+        self.token: Any = node.token
         self.saved = saved
         self.changes: list[Any] | None = None  # what undo.py may have to take back
         self.serial = serial = next(_ORDER)
-        _LIVE[serial] = _weak(self)
+        _LIVE[serial] = weak = _weak(self)
+        if not node.leaf:
+            WAITING.append(weak)
         if len(_LIVE) > _SWEEP_AT:
             _sweep()
+
+    def hold(self, node: Node) -> None:
+        """Hold another node. The only way to change what is held."""
+        self.node = node
+        self.token = node.token
+        if not node.leaf:
+            WAITING.append(_weak(self))
+
+
+def is_held(node: Node) -> bool:
+    """Does a live Ref hold this node, or need it for what it holds?"""
+    return getrefcount(node.token) > _FREE
 
 
 def next_order() -> int:
@@ -57,39 +70,41 @@ def next_order() -> int:
 
 def live_refs() -> list[Ref]:
     """Every live Ref, oldest first."""
-    apart = [ref for one in list(_APART.values()) if (ref := one()) is not None]
-    return sorted([*apart, *flushed_refs()], key=_serial)
+    refs = [ref for one in list(_LIVE.values()) if (ref := one()) is not None]
+    return sorted(refs, key=_serial)
 
 
-def flushed_refs() -> list[Ref]:
-    """Every live Ref that is not set apart, oldest first."""
-    weak = list(_LIVE.values())
-    refs = [ref for one in weak if (ref := one()) is not None]
-    if len(weak) > len(refs) + max(64, len(refs) // 2):
-        _drop_dead()
-    return refs
+def waiting_refs() -> tuple[int, list[Ref]]:
+    """How many entries of WAITING were looked at, and the live Refs among them."""
+    weak = WAITING.copy()
+    return len(weak), [ref for one in weak if (ref := one()) is not None]
 
 
-def set_apart(ref: Ref) -> None:
-    """A flush need not look at this one any more."""
-    weak = _LIVE.pop(ref.serial, None)
-    if weak is not None:
-        _APART[ref.serial] = weak
-        if len(_APART) > _SWEEP_AT:
-            _sweep()
+def settle_waiting(count: int) -> None:
+    """After a flush that looked at `count` entries: what still waits is looked at again.
 
-
-def _drop_dead() -> None:
-    for refs in (_LIVE, _APART):
-        for serial, weak in list(refs.items()):
-            if weak() is None:
-                refs.pop(serial, None)
+    A saved value that was not computed, because it is cheap to compute from leaves, is not: it
+    keeps these leaves from now on.
+    """
+    rest = []
+    for weak in WAITING[:count]:
+        ref = weak()
+        if ref is None or ref.node.leaf:
+            continue
+        if ref.saved or ref.node.pairs:
+            below = [n.token for n in topological([ref.node]) if n.leaf]
+            ref.token = (ref.node.token, *below)
+        else:
+            rest.append(weak)
+    WAITING[:count] = rest
 
 
 def _sweep() -> None:
     global _SWEEP_AT
-    _drop_dead()
-    _SWEEP_AT = max(1 << 14, 2 * max(len(_LIVE), len(_APART)))
+    for serial, weak in list(_LIVE.items()):
+        if weak() is None:
+            _LIVE.pop(serial, None)
+    _SWEEP_AT = max(1 << 14, 2 * len(_LIVE))
 
 
 _serial = attrgetter("serial")

@@ -17,6 +17,7 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
+from rushlight.base.devices import DEVICES
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
@@ -60,6 +61,10 @@ class Program:
                 self.layouts.clear()
             found = self.layouts[key] = _layout(self.plan, self.template.names, values)
         return found
+
+    def __post_init__(self) -> None:
+        # May a run write over what it reads?
+        self.overwrites = bool(self.plan.meta["reuse"])
 
     @property
     def may_fail(self) -> bool:
@@ -132,7 +137,7 @@ class ProgramCache:
         self, recording: Recording, donated: frozenset[int], site_text: Callable[[Node], str]
     ) -> tuple[Program, np.ndarray]:
         """The program and the values of its variables."""
-        device = device_for(recording.roots)
+        device = device_for(recording.roots) if DEVICES.used else "cpu"
         backend_name = backend_for(device)
         key = (recording.key, donated, backend_name, device, watch.program_family())
         with self._lock:

@@ -7,10 +7,10 @@ end of backward, an optimizer step), so the same programs come again.
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 from operator import attrgetter
+from sys import getrefcount
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from rushlight.engine.failures import (
 )
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import WAITING, Ref, flushed_refs
+from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
 from rushlight.engine.programs import Layout, Program, ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
@@ -42,6 +42,7 @@ from rushlight.runtime.buffer import Buffer, allocate, allocate_all
 LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
+NONE_DONATED: frozenset[int] = frozenset()
 
 
 class _Pending:
@@ -69,29 +70,26 @@ def flush(extra: Sequence[Node] = ()) -> None:
             return
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
-    if not extra and not WAITING.some:
+    if not extra and not WAITING:
         return
     with LOCK:
         raise_failed(extra)
-        WAITING.some = False
-        roots, kept = wanted(extra)
-        if roots:
-            try:
+        roots, kept, seen = wanted(extra)
+        try:
+            if roots:
                 _compute(roots, kept)
+        except RunFailed as failed:
+            _go_on(failed, roots, extra)
+        except Exception:
+            # What was looked at may not be what fails: out of memory, say, or our own fault.
+            if not extra or len(roots) == len(extra):
+                raise
+            try:
+                _compute(list(extra), None)
             except RunFailed as failed:
-                WAITING.some = True
-                _go_on(failed, roots, extra)
-            except BaseException as error:
-                WAITING.some = True
-                if not isinstance(error, Exception):
-                    raise
-                # What was looked at may not be what fails: out of memory, say, or our own fault.
-                if not extra or len(roots) == len(extra):
-                    raise
-                try:
-                    _compute(list(extra), None)
-                except RunFailed as failed:
-                    _go_on(failed, extra, extra)
+                _go_on(failed, extra, extra)
+        else:
+            settle_waiting(seen)
 
 
 def _go_on(failed: RunFailed, roots: Sequence[Node], extra: Sequence[Node]) -> None:
@@ -122,21 +120,30 @@ def _compute(roots: list[Node], kept: set[Node] | None) -> None:
 
 def _compute_one(roots: list[Node], kept: set[Node] | None) -> None:
     recording = record(roots)
-    donated = frozenset() if kept is None else find_donated(recording, kept)
+    donated = NONE_DONATED if kept is None else find_donated(recording, kept)
     program, values = PROGRAMS.find(recording, donated, site_text)
     inputs = [node.buffer for node in recording.inputs]
-    with Uninterrupted(bool(program.plan.meta["reuse"])):
-        try:
-            buffers = run_program(program, values, inputs, recording.numbers)
-        except RunFailed as failed:
-            mark_failed(recording, failed)
-            raise
-        finally:
-            del inputs
-        for node, buffer in zip(recording.roots, buffers, strict=True):
-            node.become_leaf(buffer)
+    if program.overwrites:
+        with Uninterrupted(True):
+            _run_recorded(program, values, inputs, recording)
+    else:
+        _run_recorded(program, values, inputs, recording)
     if RISK.waits:
         forget_changes(any_failed())
+
+
+def _run_recorded(
+    program: Program, values: np.ndarray, inputs: list[Buffer], recording: Recording
+) -> None:
+    try:
+        buffers = run_program(program, values, inputs, recording.numbers)
+    except RunFailed as failed:
+        mark_failed(recording, failed)
+        raise
+    finally:
+        inputs.clear()
+    for node, buffer in zip(recording.roots, buffers, strict=True):
+        node.become_leaf(buffer)
 
 
 def read(node: Node) -> np.ndarray:
@@ -165,10 +172,11 @@ def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[No
     return roots, saved, lost
 
 
-def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
-    """Pending nodes to compute, in order of recording, and leaves that must survive."""
-    refs = flushed_refs()
-    survive = set(map(_node_of, refs))  # what waits is in it, too; nobody asks
+def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node], int]:
+    """Pending nodes to compute, in order of recording; leaves that must survive besides those
+    that are held; how many waiting Refs were looked at (see `settle_waiting`)."""
+    seen, refs = waiting_refs()
+    survive: set[Node] = set()
     roots, saved, lost = _pending(refs)
     for node in extra:
         if node.leaf != "buffer":
@@ -182,11 +190,10 @@ def wanted(extra: Sequence[Node]) -> tuple[list[Node], set[Node]]:
             survive.update(n for n in topological([node], roots.__contains__) if n.leaf)
     if lost:
         survive |= needed_later(lost)
-    return sorted(roots, key=_serial), survive
+    return sorted(roots, key=_serial), survive, seen
 
 
 _serial = attrgetter("serial")
-_node_of = attrgetter("node")
 _address = attrgetter("address")
 
 
@@ -209,12 +216,14 @@ def _is_recomputed(node: Node, roots: dict[Node, None], depth: int) -> bool:
 
 def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
     """Inputs that nobody needs after this flush and whose memory nobody else sees."""
-    return frozenset(
+    found = [
         i
         for i, node in enumerate(recording.inputs)
         # The node's own reference and the call's argument: nobody else holds the memory.
-        if node not in survive and not node.buffer.foreign and sys.getrefcount(node.buffer) == 2
-    )
+        if not is_held(node) and node not in survive
+        and not node.buffer.foreign and getrefcount(node.buffer) == 2
+    ]  # fmt: skip
+    return frozenset(found) if found else NONE_DONATED
 
 
 def run_program(
@@ -251,8 +260,7 @@ def launch(
     for number, source in layout.updated:
         # A temp that a kernel updates in place: it starts as what the input holds.
         addresses[number] = addresses[source]
-    pointers = np.array(addresses, np.int64)
-    run_at(program, pointers, values, inputs, numbers)
+    run_at(program, addresses, values, inputs, numbers)
 
 
 def programs() -> ProgramCache:
@@ -261,7 +269,8 @@ def programs() -> ProgramCache:
 
 
 def run_at(
-    program: Program, pointers: np.ndarray, values: np.ndarray, inputs: Sequence[Buffer | Node],
+    program: Program, pointers: Sequence[int], values: np.ndarray,
+    inputs: Sequence[Buffer | Node],
     numbers: Sequence[object],
 ) -> None:  # fmt: skip
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text

@@ -24,7 +24,7 @@ from rushlight.engine import origin, realize, watch
 from rushlight.engine.capture import open_session
 from rushlight.engine.failures import RunFailed, any_failed
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.live import WAITING
+from rushlight.engine.live import settle_waiting
 from rushlight.engine.programs import Layout, Program
 from rushlight.engine.realize import LOCK, PENDING, find_donated, launch, site_text, wanted
 from rushlight.engine.signature import Recording, record
@@ -81,20 +81,13 @@ def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     with LOCK:
         if any_failed():
             return None
-        outputs = None
-        # First: who records meanwhile says so again.
-        WAITING.some = False
-        try:
-            outputs = _flush(recipe, values)
-        finally:
-            if outputs is None:
-                WAITING.some = True
+        outputs = _flush(recipe, values)
         PENDING.since = PENDING.due = -1
         return outputs
 
 
 def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
-    roots, kept = wanted(())
+    roots, kept, seen = wanted(())
     recording = record([*roots, *values])
     donated = find_donated(recording, kept)
     key = (
@@ -123,6 +116,7 @@ def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
             return None  # the ordinary way says what failed
         del inputs
         outputs = _placed(known, recipe, roots, buffers)
+    settle_waiting(seen)
     if RISK.waits:
         forget_changes(any_failed())
     return outputs

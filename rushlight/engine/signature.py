@@ -19,7 +19,7 @@ from rushlight.ir.opdef import OpDef
 SIZE, OFFSET = "n", "o"
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Recording:
     """One flush before it is compiled. The key holds for each node of `order` its Pattern, which
     says where sizes and offsets are, and the positions of its sources; after None the roots'."""
@@ -76,59 +76,69 @@ def record(roots: Sequence[Node]) -> Recording:
     The nodes come in the order in which they were made, leaves where they are first read: the same
     program makes its nodes in the same order every time.
     """
+    nodes = _pending_below(roots)
+    position: dict[Node, int] = {}
+    key: list[Any] = []
+    ints: list[int] = []
+    leaves = _Leaves(position, key, ints)
+    for node in nodes:
+        src = node.src
+        for source in src:
+            if source not in position:
+                leaves.add(source)
+        seen = node.meta.seen or _see(node.meta)  # type: ignore[union-attr]
+        key.append(seen[0])
+        for source in src:
+            key.append(position[source])
+        ints += seen[1]
+        position[node] = len(position)
+    for root in roots:
+        if root.leaf and root not in position:
+            leaves.add(root)
+    key.append(None)
+    for root in roots:
+        key.append(position[root])
+    return Recording(
+        tuple(key), tuple(ints), tuple(leaves.numbers), tuple(leaves.inputs),
+        tuple(leaves.scalars), tuple(roots), tuple(position),
+    )  # fmt: skip
+
+
+def _pending_below(roots: Sequence[Node]) -> list[Node]:
+    """What must be computed for the roots, in order of recording."""
     seen: set[Node] = set()
     nodes: list[Node] = []
-    stack = list(roots)
+    stack = [root for root in roots if not root.leaf]
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
-            if not node.leaf:
-                nodes.append(node)
-                stack += node.src
-    nodes.sort(key=_serial)
-    walk = _Walk()
-    for node in nodes:
-        walk.add(node)
-    for root in roots:
-        if root.leaf and root not in walk.position:
-            walk.add_leaf(root)
-    walk.key.append(None)
-    walk.key += [walk.position[root] for root in roots]
-    return Recording(
-        tuple(walk.key), tuple(walk.ints), tuple(walk.numbers), tuple(walk.inputs),
-        tuple(walk.scalars), tuple(roots), tuple(walk.position),
-    )  # fmt: skip
+            nodes.append(node)
+            for source in node.src:
+                if not source.leaf:
+                    stack.append(source)
+    if len(nodes) > 1:
+        nodes.sort(key=_serial)
+    return nodes
 
 
 _serial = attrgetter("serial")
 
 
-class _Walk:
-    """position: of each node met, in order."""
+class _Leaves:
+    """Writes leaves into a recording. `position`: of each node met, in order."""
 
-    def __init__(self) -> None:
-        self.position: dict[Node, int] = {}
-        self.key: list[Any] = []
-        self.ints: list[int] = []
+    __slots__ = ("position", "key", "ints", "numbers", "inputs", "scalars")
+
+    def __init__(self, position: dict[Node, int], key: list[Any], ints: list[int]) -> None:
+        self.position, self.key, self.ints = position, key, ints
         self.numbers: list[Any] = []
         self.inputs: list[Node] = []
         self.scalars: list[Node] = []
 
     def add(self, node: Node) -> None:
         position = self.position
-        for source in node.src:
-            if source not in position:
-                self.add_leaf(source)
-        seen = node.meta.seen or _see(node.meta)  # type: ignore[union-attr]
-        key = self.key
-        key.append(seen[0])
-        key += [position[source] for source in node.src]
-        self.ints += seen[1]
         position[node] = len(position)
-
-    def add_leaf(self, node: Node) -> None:
-        self.position[node] = len(self.position)
         dtype = node.dtype
         if node.leaf == "buffer":
             self.inputs.append(node)

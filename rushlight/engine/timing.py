@@ -34,7 +34,7 @@ class CallTimer:
 
     def run(
         self,
-        pointers: np.ndarray,
+        pointers: Sequence[int],
         ints: np.ndarray,
         numbers: Sequence[Any],
         done: Callable[[int, float], None],
@@ -57,7 +57,7 @@ class CallTimer:
         return 0
 
 
-def _can_repeat(call: KernelCall | HostCall, pointers: np.ndarray) -> bool:
+def _can_repeat(call: KernelCall | HostCall, pointers: Sequence[int]) -> bool:
     """It reads nothing that it writes: no buffer is updated, no output lies over an input."""
     if isinstance(call, HostCall):
         return False
@@ -71,7 +71,7 @@ def _can_repeat(call: KernelCall | HostCall, pointers: np.ndarray) -> bool:
 
 
 def _timed(
-    part: LoadedPlan, pointers: np.ndarray, ints: np.ndarray, numbers: Sequence[Any]
+    part: LoadedPlan, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]
 ) -> tuple[int, float]:
     start = perf_counter()
     status = part.run(pointers, ints, numbers)

@@ -91,7 +91,7 @@ def compile_trace(
 
 
 def run_watched(
-    program: Program, pointers: np.ndarray, values: np.ndarray, numbers: Sequence[Any]
+    program: Program, pointers: Sequence[int], values: np.ndarray, numbers: Sequence[Any]
 ) -> int:
     """Run a program kernel by kernel and tell the listeners; the status word."""
     backend = find_backend(program.backend)

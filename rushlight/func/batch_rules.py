@@ -49,6 +49,8 @@ LEADING = frozenset(
     slogdet_sign logabsdet eig lu solve_triangular cholesky_solve pinv ldl ldl_solve tril
     triu""".split()
 )
+# Operands of these that have a dimension less than the others.
+VECTORS = {"ldl_solve": (1,)}
 # Composites over the last dimensions, with parameters that are the same for all examples.
 LAST_DIMS = frozenset("layer_norm rms_norm linear".split())
 CONVOLUTIONS = frozenset(
@@ -105,6 +107,8 @@ def shifted(node: Node, name: str) -> dict[str, Any]:
 def over_dims(node: Node, sources: list[Value], size: int) -> Node:
     """Reductions, scans, sorts: the dimensions are one further."""
     assert node.op is not None
+    if not node.src[0].shape:
+        return over_dims_of_numbers(node, sources, size)
     nodes = [full(value, size) if value.batched or i == 0 else value.node
              for i, value in enumerate(sources)]  # fmt: skip
     names = [p.name for p in node.op.params if p.kind in ("dim", "dims")]
@@ -114,16 +118,27 @@ def over_dims(node: Node, sources: list[Value], size: int) -> Node:
     return again(node, nodes, **changed)
 
 
+def over_dims_of_numbers(node: Node, sources: list[Value], size: int) -> Node:
+    """An example without dimensions counts as one with a dimension of one element."""
+    wide = [Value(ops.reshape.node(value.node, (*value.node.shape, 1)), value.batched)
+            if len(value.node.shape) == value.batched else value for value in sources]  # fmt: skip
+    one = [Value(ops.reshape.node(s, (1,)) if not s.shape else s, False) for s in node.src]
+    out = over_dims(again(node, [value.node for value in one]), wide, size)
+    return ops.reshape.node(out, (size, *node.shape))
+
+
 def leading(node: Node, sources: list[Value], size: int) -> Node:
     """What works on the last dimensions of each operand; all operands get the batch."""
-    most = max(len(s.node.shape) - s.batched for s in sources if s.node.shape)
+    less = [int(i in VECTORS.get(node.name, ())) for i in range(len(sources))]
+    most = max(len(s.node.shape) - s.batched + few for s, few in zip(sources, less, strict=True)
+               if s.node.shape)  # fmt: skip
     nodes = []
-    for value in sources:
+    for value, few in zip(sources, less, strict=True):
         if not value.batched and not value.node.shape:
             nodes.append(value.node)  # a number
             continue
         whole = Value(full(value, size), True)
-        nodes.append(aligned(whole, most))
+        nodes.append(aligned(whole, most - few))
     return again(node, nodes)
 
 
@@ -177,7 +192,8 @@ def cat(node: Node, sources: list[Value], size: int) -> Node:
 
 
 def dot(node: Node, sources: list[Value], size: int) -> Node:
-    return ops.dot.node(*(full(value, size) for value in sources))
+    assert node.op is not None
+    return node.op.node(*(full(value, size) for value in sources), *node.attrs)
 
 
 def own_row(index: Node, size: int) -> Node:

@@ -144,10 +144,20 @@ def _placed(results: list[Any], spec: Any, out_dims: Any) -> Any:
     dims = [out_dims] * len(results) if isinstance(out_dims, int) else tree_leaves(
         list(out_dims) if isinstance(out_dims, tuple) else out_dims)  # fmt: skip
     if len(dims) != len(results):
-        dims = spread(out_dims, tree_unflatten(results, spec))
+        dims = _spread_out(out_dims, tree_unflatten(results, spec))
     moved = [r if dim in (0, None) else r.movedim(0, dim)
              for r, dim in zip(results, dims, strict=True)]  # fmt: skip
     return tree_unflatten(moved, spec)
+
+
+def _spread_out(out_dims: Any, tree: Any) -> list[int | None]:
+    try:
+        return spread(out_dims, tree)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"vmap: out_dims is not compatible with the structure of the outputs: out_dims is "
+            f"{out_dims}, the outputs have the structure {tree_flatten(tree)[1]}"
+        ) from error
 
 
 class _Call:

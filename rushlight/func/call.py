@@ -68,6 +68,11 @@ def functional_call(
     tensor([[2.]])
     """
     given = parameter_and_buffer_dicts
+    if not isinstance(given, Mapping | list | tuple):
+        raise ValueError(
+            "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
+            f"{type(given)}"
+        )
     values: dict[str, Any] = {}
     for part in [given] if isinstance(given, Mapping) else given:
         twice = set(values) & set(part)

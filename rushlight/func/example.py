@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rushlight.engine import capture
 from rushlight.engine.capture import Session, open_session
 from rushlight.engine.live import live_refs, next_order
+from rushlight.func.batch_rules import NoRule
 from rushlight.ir.node import Node, buffer_node, next_serial, topological
 from rushlight.tensors.size import row_major
 
@@ -19,6 +22,28 @@ RANDOM = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or "
     "'different' randomness flags on vmap or perform the randomness operation out of vmap"
 )
+
+
+_PACKAGE, _HERE = str(Path(__file__).parents[1]), str(Path(__file__).parent)
+# By these a function takes a value out of its tensors, so it cannot be the same for all examples.
+LOOKS = frozenset(
+    """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int
+    to_float to_complex to_index to_format""".split()
+)
+_FRAMES = frozenset(("wrapped",))  # around functions, not functions
+
+
+def _entered() -> str:
+    """The name of the package's function that the example called."""
+    frame, name = sys._getframe(2), ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) or file.startswith(_HERE):
+            break
+        if frame.f_code.co_name not in _FRAMES:
+            name = frame.f_code.co_name
+        frame = frame.f_back  # type: ignore[assignment]
+    return name
 
 
 class _Escaped:
@@ -99,7 +124,11 @@ class Example(Session):
                 of_example.add(id(node))
         for ref in refs:
             if id(ref.node) in of_example:
-                ref.node = buffer_node(ESCAPED, ref.node.shape, ref.node.dtype)
+                ref.hold(buffer_node(ESCAPED, ref.node.shape, ref.node.dtype))
 
     def refuse(self, reason: str) -> NoReturn:
+        """A look of the function itself is an error; ops that look run for each example."""
+        name = _entered()
+        if name not in LOOKS:
+            raise NoRule(name)
         raise RuntimeError(LOOK.format(reason))

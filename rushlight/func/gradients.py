@@ -13,12 +13,14 @@ import rushlight as torch
 from rushlight.autograd.engine import reachable
 from rushlight.autograd.node import AccumulateGrad
 from rushlight.func.batched import vmap
+from rushlight.func.checks import check_argnums, check_outputs, check_tensors, with_aux
 from rushlight.tensors.tensor import edge_of
 from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 def _fresh(value: Any) -> Any:
     """Tensors as inputs to differentiate by, with the history that they have."""
+    check_tensors(value)
     return tree_map(
         lambda x: x.view_as(x) if x.requires_grad else x.detach().requires_grad_(), value
     )
@@ -39,6 +41,7 @@ def _gradients(outputs: list[Any], tree: Any, vectors: Any = None) -> Any:
 
 
 def _at(args: tuple[Any, ...], argnums: int | tuple[int, ...]) -> Any:
+    check_argnums(args, argnums)
     return args[argnums] if isinstance(argnums, int) else tuple(args[i] for i in argnums)
 
 
@@ -65,15 +68,14 @@ def grad_and_value(
         with torch.enable_grad():
             inputs = _fresh(_at(args, argnums))
             result = func(*_put(args, argnums, inputs), **kwargs)
-            value, aux = result if has_aux else (result, None)
+            value, aux = with_aux(result, has_aux, "grad_and_value(f)(*args)")
             if not isinstance(value, torch.Tensor) or value.dim():
                 raise RuntimeError(
                     "Expected f(*args) to return a scalar tensor, got "
                     f"{f'tensor with {value.dim()} dims' if hasattr(value, 'dim') else value!r}"
                 )
             gradient = _gradients([value], inputs)
-        if not _wanted_outside(args, (gradient, value), inputs):
-            gradient, value = _without_history(gradient), value.detach()
+        gradient, value, aux = _given_out(args, (gradient, value, aux), inputs)
         return gradient, ((value, aux) if has_aux else value)
 
     return wrapped
@@ -87,13 +89,28 @@ def _wanted_outside(args: Any, results: Any, own: Any) -> bool:
     if any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in tree_leaves(args)):
         return True
     inner = {id(leaf) for leaf in tree_leaves(own)}
-    starts = [edge[0] for leaf in tree_leaves(results) if (edge := edge_of(leaf)) is not None]
-    return any(isinstance(fn, AccumulateGrad) and id(fn.variable) not in inner
-               for fn in reachable(starts))  # fmt: skip
+    tensors = [leaf for leaf in tree_leaves(results) if isinstance(leaf, torch.Tensor)]
+    starts = [edge[0] for leaf in tensors if (edge := edge_of(leaf)) is not None]
+    return any(
+        isinstance(fn, AccumulateGrad)
+        and id(fn.variable) not in inner
+        and not getattr(fn.variable, "_closed", False)
+        for fn in reachable(starts)
+    )
 
 
 def _without_history(tree: Any) -> Any:
-    return tree_map(torch.Tensor.detach, tree)
+    return tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, tree)
+
+
+def _given_out(args: Any, results: tuple[Any, ...], own: Any) -> tuple[Any, ...]:
+    """The results at the end of a transform: with history only where somebody wants it. Its own
+    inputs are closed: nobody differentiates by them any more."""
+    wanted = _wanted_outside(args, results, own)
+    for leaf in tree_leaves(own):
+        if leaf.is_leaf:
+            leaf._closed = True
+    return results if wanted else tuple(_without_history(result) for result in results)
 
 
 def grad(
@@ -116,36 +133,59 @@ def grad(
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), a function from vectors of the outputs' shape to v^T J)."""
+    call = "vjp(f, *primals)"
     with torch.enable_grad():
         inputs = tuple(_fresh(p) for p in primals)
-        result = func(*inputs)
-    outputs, aux = result if has_aux else (result, None)
-    leaves = tree_leaves(outputs)
+        outputs, aux = with_aux(func(*inputs), has_aux, call)
+    leaves = check_outputs(outputs, call)
+    spec = tree_flatten(outputs)[1]
 
     def pull(*vectors: Any) -> Any:
-        given = tree_leaves(vectors[0] if len(vectors) == 1 else vectors)
+        given, own = tree_flatten(vectors[0] if len(vectors) == 1 else vectors)
+        if own != spec:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of "
+                f"outputs to the function. cotangents: {own}, primal output: {spec}"
+            )
         found = _gradients(leaves, inputs, given)
         keep = _wanted_outside((primals, given), found, inputs)
-        return found if keep else _without_history(found)
+        found = found if keep else _without_history(found)
+        return found
 
-    shown = outputs if _wanted_outside(primals, outputs, inputs) else _without_history(outputs)
+    keep = _wanted_outside(primals, (outputs, aux), inputs)
+    shown, aux = (outputs, aux) if keep else _without_history((outputs, aux))
     return (shown, pull, aux) if has_aux else (shown, pull)
 
 
 def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
     """(func(*primals), J v), by two reverse passes."""
+    call = "jvp(f, primals, tangents)"
+    _check_tangents(primals, tangents, call)
     with torch.enable_grad():
         inputs = tuple(_fresh(p) for p in primals)
-        result = func(*inputs)
-        outputs, aux = result if has_aux else (result, None)
+        outputs, aux = with_aux(func(*inputs), has_aux, call)
+        check_outputs(outputs, call)
         leaves, spec = tree_flatten(outputs)
         dummies = [torch.zeros_like(leaf, requires_grad=True) for leaf in leaves]
         pulled = tree_leaves(_gradients(leaves, inputs, dummies))
         pushed = tree_leaves(_gradients(pulled, dummies, tree_leaves(tangents)))
-    value, tangent = outputs, tree_unflatten(pushed, spec)
-    if not _wanted_outside((primals, tangents), (value, tangent), (inputs, dummies)):
-        value, tangent = _without_history(value), _without_history(tangent)
+    results = (outputs, tree_unflatten(pushed, spec), aux)
+    value, tangent, aux = _given_out((primals, tangents), results, (inputs, dummies))
     return (value, tangent, aux) if has_aux else (value, tangent)
+
+
+def _check_tangents(primals: Any, tangents: Any, call: str) -> None:
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            f"{call}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
+        )
+    have, given = tree_flatten(primals)[1], tree_flatten(tangents)[1]
+    if have != given:
+        raise RuntimeError(
+            f"{call}: Expected primals and tangents to have the same python structure. For "
+            "example, if primals is a tuple of 3 tensors, tangents also must be. Got primals with "
+            f"structure {have} and tangents with structure {given}"
+        )
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -170,11 +210,10 @@ def jacrev(
     def wrapped(*args: Any) -> Any:
         with torch.enable_grad():
             inputs = _fresh(_at(args, argnums))
-            result = func(*_put(args, argnums, inputs))
-            outputs, aux = result if has_aux else (result, None)
+            outputs, aux = with_aux(func(*_put(args, argnums, inputs)), has_aux, "vjp(f, *primals)")
+            check_outputs(outputs, "vjp(f, *primals)")
             found = tree_map(lambda out: _jacobian(out, inputs, chunk_size), outputs)
-        if not _wanted_outside(args, found, inputs):
-            found = _without_history(found)
+        found, aux = _given_out(args, (found, aux), inputs)
         return (found, aux) if has_aux else found
 
     return wrapped
@@ -221,8 +260,9 @@ def jacfwd(
 
             columns = vmap(column, chunk_size=chunk_size, randomness=randomness)(units)
             blocks.append(tree_map(lambda c, x=leaf: _columns(c, x), columns))
-        result = _by_output(blocks, spec)
-        return (result, seen[0]) if has_aux else result
+        results = _by_output(blocks, spec), seen[0] if has_aux else None
+        result, aux = _given_out(args, results, ())
+        return (result, aux) if has_aux else result
 
     return wrapped
 

@@ -83,7 +83,10 @@ def _grad(
         )  # fmt: skip
     if strict and any(g is None for g in found):
         at = next(i for i, g in enumerate(found) if g is None)
-        raise RuntimeError(f"{strict}: the output does not depend on the input at index {at}")
+        raise RuntimeError(
+            f"{strict}: The output of the user-provided function is independent of input {at}. "
+            "This is not allowed in strict mode."
+        )
     return tuple(
         torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)
     )
@@ -142,6 +145,7 @@ def jacobian(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your '
             'function has more outputs than inputs, "forward-mode" tends to be more performant.'
         )
+    _check_vectorize("jacobian", strategy == "forward-mode", strict, vectorize)
     many_in, given = _as_tuple(inputs, "inputs", "jacobian")
     xs = _prepared(given, create_graph)
     many_out, ys = _run(func, xs, "jacobian")
@@ -153,6 +157,24 @@ def jacobian(
         parts = tuple(f.reshape(*y.shape, *x.shape) for f, x in zip(found, xs, strict=True))
         rows.append(_finish(parts, many_in, create_graph))
     return tuple(rows) if many_out else rows[0]
+
+
+def _check_vectorize(name: str, forward: bool, strict: bool, vectorize: bool) -> None:
+    """PyTorch's limits, so that a program which works here works there."""
+    if forward and strict:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name}: `strict=True` and forward mode are not supported "
+            "together. Please either set `strict=False` or use the reverse mode."
+        )
+    if forward and not vectorize:
+        raise NotImplementedError(
+            f"torch.autograd.functional.{name}: forward mode needs `vectorize=True`."
+        )
+    if strict and vectorize:
+        raise RuntimeError(
+            f"torch.autograd.functional.{name}: `strict=True` and `vectorized=True` are not "
+            "supported together. Please either set `strict=False` or `vectorize=False`."
+        )
 
 
 def _row(y: Any, xs: Tensors, create_graph: bool, strict: str, unit: Any) -> Tensors:
@@ -177,6 +199,7 @@ def hessian(
     vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:  # fmt: skip
     """The second derivatives of a function with one value."""
+    _check_vectorize("hessian", outer_jacobian_strategy == "forward-mode", strict, vectorize)
     many_in, given = _as_tuple(inputs, "inputs", "hessian")
     scalar = _scalar(func, "hessian")
 
@@ -198,8 +221,21 @@ def hvp(
     _, ys = _run(_scalar(func, "hvp"), xs, "hvp")
     with torch.enable_grad():
         first = _grad(ys, xs, (torch.ones_like(ys[0]),), True, "hvp" if strict else "")
+        _check_twice(first, strict)
         found = _grad(first, xs, vector, create_graph)
     return _finish(ys, False, create_graph), _finish(found, many_in, create_graph)
+
+
+def _check_twice(first: Tensors, strict: bool) -> None:
+    for i, gradient in enumerate(first):
+        if strict and not gradient.requires_grad:
+            raise RuntimeError(
+                "While computing the hessian, found that the jacobian of the user-provided "
+                f"function with respect to input {i} is independent of the input. This is not "
+                "allowed in strict mode. You should ensure that your function is twice "
+                "differentiable and that the jacobian depends on the inputs (this would be "
+                "violated by a linear function for example)."
+            )
 
 
 # The Hessian is symmetric, so the products from both sides are the same.

@@ -41,7 +41,7 @@ class Node:
 
     __slots__ = (
         "op", "src", "attrs", "shape", "dtype", "leaf", "buffer", "key", "serial", "pairs", "meta",
-        "__weakref__",
+        "token", "__weakref__",
     )  # fmt: skip
 
     op: OpDef | None
@@ -55,6 +55,8 @@ class Node:
     serial: int
     # What it is besides its sources; None: a leaf.
     meta: Meta | None
+    # Held by whoever keeps the node for a tensor (engine/live.py): its count says if anybody does.
+    token: object
     # A value of pairs (query, key) that only exists inside an attention, see ops/pairs.py.
     pairs: bool
 
@@ -130,6 +132,9 @@ class NoValue:
     def view(self, dtype: DType, shape: tuple) -> Any:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
 
+    def number(self, dtype: DType, offset: int = 0) -> Any:
+        return self.view(dtype, ())
+
 
 NO_VALUE = NoValue()
 
@@ -198,6 +203,7 @@ def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
     node.shape, node.dtype, node.meta = meta.shape, meta.dtype, meta
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)  # type: ignore
+    node.token = object()
     node.pairs = meta.makes_pairs or (meta.keeps_pairs and True in [s.pairs for s in src])
     _INTERNED[key] = _ref(node)
     if len(_INTERNED) > _SWEEP_AT:
@@ -221,7 +227,7 @@ def _leaf(leaf: str, attrs: tuple, shape: tuple, dtype: DType, buffer: Any = Non
     node = _new(Node)
     node.op, node.src, node.attrs, node.shape, node.dtype = None, (), attrs, shape, dtype
     node.leaf, node.buffer, node.key, node.serial = leaf, buffer, (), next(_SERIAL)
-    node.pairs, node.meta = False, None
+    node.pairs, node.meta, node.token = False, None, object()
     return node
 
 

@@ -23,7 +23,9 @@ from rushlight.ir.arguments import (
     unify_leaves,
     value_dtype,
 )
-from rushlight.ir.node import Node, const_node, make_node, scalar_node
+from rushlight.ir.complex_operands import check_complex
+from rushlight.ir.node import Node, const_node, meta_of, node_of, scalar_node
+from rushlight.ir.node_cache import NodeCache
 
 # What the compiler can lower besides `scalar` (elementwise) records.
 PRIMITIVE_KINDS = (
@@ -177,6 +179,7 @@ class OpDef:
     reads: tuple[str, ...] = field(init=False, default=())
     optional: tuple[str, ...] = field(init=False, default=())
     plain: bool = field(init=False, default=False)
+    made: NodeCache = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.params if p.is_attr]
@@ -185,6 +188,7 @@ class OpDef:
         # Nothing but tensors, each one needed: bound by a short way.
         plain = all(p.kind == "tensor" and not (p.optional or p.variadic) for p in self.params)
         object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "made", NodeCache(self.params))
         if callable(self.grad):
             object.__setattr__(self, "reads", tuple(inspect.signature(self.grad).parameters))
 
@@ -203,7 +207,7 @@ class OpDef:
         Nodes among Tensors are constants of the call (a rule may build an iota or a zero).
         """
         for arg in (*args, *kwargs.values()) if kwargs else args:
-            if type(arg) is Node:
+            if type(arg) in NEVER_TENSORS:
                 continue
             apply = getattr(type(arg), "__rushlight_apply__", None)
             if apply is not None:
@@ -216,32 +220,17 @@ class OpDef:
 
     def node(self, *args: Any, **kwargs: Any) -> Node:
         """Bind, check, infer shape and dtype, and give the (interned) node."""
+        known = None if kwargs else self.made.find(args)
+        if known is not None:
+            return known
         call = self.bind(*args, **kwargs)
         if self.check is not None:
             self.check(call)
-        self.check_complex(call)
-        return make_node(self, call.src, call.attrs, self.shape(call), self.dtype(call))
-
-    def check_complex(self, call: Call) -> None:
-        """Refuse complex operands that the op is not for (PyTorch's error).
-
-        A composite is tried: the primitives of its decomposition know.
-        """
-        complex_ones = [node.dtype for node in call.src if node.dtype.kind == "complex"]
-        if not complex_ones or self.kind in TAKES_COMPLEX or callable(self.pair):
-            return
-        if self.decompose is None or self.pair is not None:
-            raise NotImplementedError(refusal(self.name, complex_ones[0], self.pair))
-        key = (self.name, call.attrs, tuple([(node.shape, node.dtype) for node in call.src]))
-        if key in _TAKEN:
-            return
-        try:
-            self.decompose(**call.named)
-        except NotImplementedError as error:
-            raise NotImplementedError(refusal(self.name, complex_ones[0])) from error
-        if len(_TAKEN) > 4096:
-            _TAKEN.clear()
-        _TAKEN.add(key)
+        check_complex(call)
+        meta = meta_of(self, call.attrs, self.shape(call), self.dtype(call))
+        if not kwargs:
+            self.made.keep(args, call.src, meta)
+        return node_of(meta, call.src)
 
     def bind(self, *args: Any, **kwargs: Any) -> Call:
         """Match arguments with params; Python numbers among operands become const nodes."""
@@ -332,18 +321,7 @@ class OpDef:
         return Call(self, node.src, node.attrs, named)
 
 
-TAKES_COMPLEX = frozenset(("movement", "gather", "scatter", "dot", "host", "complex"))
-# Calls of composites on complex operands that were tried.
-_TAKEN: set[tuple] = set()
-
-
-def refusal(name: str, dtype: DType, text: Any = None) -> str:
-    """PyTorch's text for an op that has no kernel for a dtype (`text`: or names it, in quotes)."""
-    if text and not text.startswith('"'):
-        return text
-    kernel = text or f'"{name.strip("_")}_cpu"'
-    return f"{kernel} not implemented for '{dtype.scalar_name}'"
-
+NEVER_TENSORS = frozenset((Node, int, float, bool, str, type(None)))
 
 _OPS: dict[str, OpDef] = {}
 

@@ -26,6 +26,7 @@ from rushlight.ops import (  # noqa: F401
     fold,
     indexed,
     indexing,
+    jacobians,
     ldl,
     linalg,
     lookup,

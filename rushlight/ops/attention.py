@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import bool_
-from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op, refusal
+from rushlight.ir.complex_operands import refusal
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, Value, op
 from rushlight.ops.binary import add, eq
 from rushlight.ops.build import keep, like, sum_to_shape, to_dtype
 from rushlight.ops.composite import composite, in_float32

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight.base.dtypes import int64, uint8
-from rushlight.ir.opdef import refusal
+from rushlight.ir.complex_operands import refusal
 from rushlight.ops.rules import Shape, is_static
 
 INDEX_DTYPES = (int64, uint8)

@@ -18,7 +18,8 @@ from rushlight.ops.build import conj_of, expand_to
 from rushlight.ops.composite import composite
 from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
 from rushlight.ops.conv_phases import phases_back, suits_phases
-from rushlight.ops.indexed import dot
+from rushlight.ops.conv_sliding import OUTPUTS, TAPS, slides
+from rushlight.ops.indexed import dot, dot_sliding
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape, slice_
 from rushlight.ops.reduce import reduce_sum
@@ -46,8 +47,11 @@ def columns_of(windows: Any, spatial: int, groups: int) -> Any:
     return reshape(moved, (shape[0], groups, inner, product(positions)))
 
 
-def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> Any:
-    """The products of all windows of x (padded already) with weight[O, C/G, *kernel]."""
+def correlate(
+    x: Any, weight: Any, stride: Any, dilation: Any, groups: int, sliding: bool = False
+) -> Any:
+    """The products of all windows of x (padded already) with weight[O, C/G, *kernel]. sliding: by
+    fewer multiplications (conv_sliding.py)."""
     if is_depthwise(x.shape[1], weight.shape[0], weight.shape[2:], groups):
         return depthwise(x, weight, stride, dilation)
     spatial = x.ndim - 2
@@ -56,12 +60,15 @@ def correlate(x: Any, weight: Any, stride: Any, dilation: Any, groups: int) -> A
     columns = columns_of(windows, spatial, groups)
     out = weight.shape[0]
     batch, inner, places = columns.shape[0], columns.shape[2], columns.shape[3]
+    counts = (OUTPUTS, TAPS) if sliding else ()
+    multiply = dot_sliding if sliding else dot
     if groups == 1:
         rows = expand_to(reshape(weight, (out, inner)), (), (batch, out, inner))
-        result = dot(rows, reshape(columns, (batch, inner, places)))
+        result = multiply(rows, reshape(columns, (batch, inner, places)), *counts)
     else:
         rows = reshape(weight, (1, groups, out // groups, inner))
-        result = dot(expand_to(rows, rows.shape, (batch, *rows.shape[1:])), columns)
+        rows = expand_to(rows, rows.shape, (batch, *rows.shape[1:]))
+        result = multiply(rows, columns, *counts)
     return reshape(result, (batch, out, *positions))
 
 
@@ -78,9 +85,10 @@ def conv_decompose(
     padding: Any = (0,),
     dilation: Any = (1,),
     groups: int = 1,
+    sliding: bool = False,
 ) -> Any:
     padded = pad_space(input, padding, padding, 0)
-    out = correlate(padded, weight, stride, dilation, groups)
+    out = correlate(padded, weight, stride, dilation, groups, sliding)
     return out if bias is None else add(out, per_channel(bias, out.ndim))
 
 
@@ -94,10 +102,11 @@ def swapped_weight(weight: Any, groups: int) -> Any:
 
 
 def spread_back(
-    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    g: Any, weight: Any, space: Sequence[Any], stride: Any, padding: Any, dilation: Any,
+    groups: int, sliding: bool = False,
+) -> Any:  # fmt: skip
     """The gradient of the input of a convolution: a convolution of the spread-out g, or several
-    where a stride would spread it out.
+    where a stride would spread it out. sliding: by fewer multiplications.
 
     With `reach` the kernel's extent less one, low = reach - padding; where that is negative, the
     padded input's gradient is computed and cut.
@@ -129,7 +138,7 @@ def spread_back(
     ]
     spread = pad_space(g, low, high, 0, [s - 1 for s in stride])
     ones = (1,) * len(reach)
-    result = correlate(spread, swapped_weight(weight, groups), ones, dilation, groups)
+    result = correlate(spread, swapped_weight(weight, groups), ones, dilation, groups, sliding)
     if not cuts:
         return result
     lengths = (*result.shape[:2], *space)
@@ -178,8 +187,9 @@ def _phase_weight(weight: Any, taps: Sequence[Any], stride: Any, groups: int) ->
 
 
 def weight_back(
-    g: Any, x: Any, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int
-) -> Any:
+    g: Any, x: Any, kernel: Sequence[Any], stride: Any, padding: Any, dilation: Any, groups: int,
+    sliding: bool = False,
+) -> Any:  # fmt: skip
     """The gradient of the weight: one product over all batches and positions."""
     spatial = x.ndim - 2
     padded = pad_space(x, padding, padding, 0)
@@ -198,7 +208,8 @@ def weight_back(
     rows = permute(reshape(g, (batch, groups, out // groups, places)), (1, 2, 0, 3))
     rows = reshape(rows, (groups, out // groups, batch * places))
     lines = reshape(permute(columns, (1, 0, 3, 2)), (groups, batch * places, inner))
-    return reshape(dot(rows, lines), (out, x.shape[1] // groups, *kernel))
+    product_ = dot_sliding(rows, lines, TAPS, OUTPUTS) if sliding else dot(rows, lines)
+    return reshape(product_, (out, x.shape[1] // groups, *kernel))
 
 
 def conv_grad(
@@ -213,10 +224,14 @@ def conv_grad(
 ) -> tuple:
     by_input = by_weight = by_bias = None
     settings = (stride, padding, dilation, groups)
+    shape, kernel = meta.shape("input"), meta.shape("weight")
     if meta.needs("input"):
-        by_input = spread_back(g, conj_of(weight), meta.shape("input")[2:], *settings)
+        turned = (kernel[1] * groups, kernel[0] // groups, *kernel[2:])
+        fast = slides(g.dtype, shape[-1], turned, *settings)
+        by_input = spread_back(g, conj_of(weight), shape[2:], *settings, fast)
     if meta.needs("weight"):
-        by_weight = weight_back(g, conj_of(input), meta.shape("weight")[2:], *settings)
+        fast = slides(g.dtype, g.shape[-1], kernel, *settings)
+        by_weight = weight_back(g, conj_of(input), kernel[2:], *settings, fast)
     if meta.needs("bias"):
         by_bias = reduce_sum(g, (0, *range(2, g.ndim)))
     return by_input, by_weight, by_bias
@@ -263,7 +278,7 @@ def check_conv(call: Call) -> None:
 
 def conv_reference(
     x: np.ndarray, weight: np.ndarray, bias: Any, stride: Any, padding: Any, dilation: Any,
-    groups: int,
+    groups: int, sliding: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """Tap by tap: out += x[..., start :: stride] * w[tap]."""
     spatial, out = x.ndim - 2, weight.shape[0]
@@ -322,6 +337,7 @@ def _conv(spatial: int) -> OpDef:
             Attr("padding", none),
             Attr("dilation", one),
             Attr("groups", 1),
+            Attr("sliding", False),
         ),
         conv_decompose,
         conv_reference,

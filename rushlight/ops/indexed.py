@@ -288,3 +288,31 @@ dot = op(
         ErrorSample((np.ones((2, 3)), np.ones(3)), {}, RuntimeError, "same 2 or more"),
     ),
 )
+
+
+def sliding_samples(rng: Rng) -> list[Sample]:
+    found = []
+    for rows, inner, outer, outputs, taps in ((5, 3, 2, 4, 3), (2, 4, 3, 3, 4)):
+        lines = array(rng, inner, outer, outputs + taps - 1)
+        places = np.arange(taps)[:, None] + np.arange(outputs)
+        b = lines[:, :, places].transpose(0, 2, 1, 3).reshape(inner * taps, outer * outputs)
+        found.append(
+            Sample((array(rng, rows, inner * taps), b), {"outputs": outputs, "taps": taps})
+        )
+    return found
+
+
+dot_sliding = op(
+    name="dot_sliding",
+    doc="dot(a, b) of a b that slides: b[taps * k + d, outputs * n + s] depends on k, n and d + s. "
+    "A backend may use fewer multiplications than taps * outputs for each k and n, in an order of "
+    "its own.",
+    inputs=(Arg("a"), Arg("b"), Attr("outputs"), Attr("taps")),
+    shape=dot_shape,
+    dtype=common_dtype,
+    kind="dot",
+    reference=lambda a, b, outputs, taps: np.matmul(a, b),
+    grad=dot_grad,
+    check=check_dot,
+    samples=sliding_samples,
+)

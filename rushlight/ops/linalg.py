@@ -72,7 +72,16 @@ def host_op(
 ) -> OpDef:
     fields.setdefault("shape", operand_shape)
     fields.setdefault("dtype", inexact_dtype)
-    fields.setdefault("check", check_square)
+    check = fields.get("check", check_square)
+
+    def check_all(call: Call) -> None:
+        dtype = call.src[0].dtype
+        if dtype.kind == "float" and dtype.itemsize < 4:
+            raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+        if check is not None:
+            check(call)
+
+    fields["check"] = check_all
     return op(
         name=name, doc=doc, inputs=inputs, kind="host", reference=reference, grad=grad, **fields
     )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import int64
+from rushlight.ir.complex_operands import refusal
 from rushlight.ir.opdef import (
     FROM_DECOMPOSITION,
     Arg,
@@ -20,7 +21,6 @@ from rushlight.ir.opdef import (
     NotDifferentiable,
     OpDef,
     Sizes,
-    refusal,
 )
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul
 from rushlight.ops.build import full, iota_along, size_value, to_dtype

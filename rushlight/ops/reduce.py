@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Call, Dim, Dims, NotDifferentiable, OpDef, op
 from rushlight.ops import complex_pairs as pairs
 from rushlight.ops import samples
-from rushlight.ops.binary import div, eq, logical_and, mul
-from rushlight.ops.build import full, keep, unreduce, zeros
+from rushlight.ops.binary import div, eq, mul
+from rushlight.ops.build import keep, unreduce, zeros
 from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip
@@ -25,7 +24,7 @@ from rushlight.ops.rules import (
     operand_shape,
     without_dims,
 )
-from rushlight.ops.select import cast, where
+from rushlight.ops.select import cast
 
 POSITION = NotDifferentiable("the output is a position")
 
@@ -53,16 +52,8 @@ def _reduce(name: str, doc: str, reference: Callable, grad: Any, **fields: Any) 
     )  # fmt: skip
 
 
-def prod_grad(g: Any, x: Any, out: Any, dims: tuple, meta: Meta) -> tuple:
-    """The product of the others: out / x, but where exactly one element is 0."""
-    shape, dtype = meta.shape("x"), meta.dtype("x")
-    zero = eq(x, 0.0)
-    zeros_there = reduce_sum(cast(zero, int64), dims)
-    others = reduce_prod(where(zero, 1.0, x), dims)
-    alone = unreduce(where(eq(zeros_there, 1), others, 0.0), shape, dims)
-    safe = where(zero, full((), 1, dtype), x)
-    each = where(zero, alone, div(unreduce(out, shape, dims), safe))
-    return (mul(unreduce(g, shape, dims), each),)
+def prod_grad(g: Any, x: Any, dims: tuple, meta: Meta) -> tuple:
+    return (mul(unreduce(g, meta.shape("x"), dims), late.others(x, dims)),)
 
 
 def extreme_grad(g: Any, x: Any, out: Any, dims: tuple, meta: Meta) -> tuple:
@@ -127,16 +118,8 @@ def reverse_sum(x: Any, dim: int) -> Any:
     return flip(scan_sum(flip(x, (dim,)), dim), (dim,))
 
 
-def scan_prod_grad(g: Any, x: Any, out: Any, dim: int, meta: Meta) -> tuple:
-    """Before the first 0: as if none were there. At it: the product of the others. After: 0."""
-    zero = eq(x, 0.0)
-    seen = scan_sum(cast(zero, int64), dim)
-    first = logical_and(zero, eq(seen, 1))
-    one = full((), 1, meta.dtype("x"))
-    others = scan_prod(where(first, one, x), dim)
-    at_first = reverse_sum(mul(g, others), dim)
-    before = div(reverse_sum(mul(g, out), dim), where(eq(seen, 0), x, one))
-    return (where(first, at_first, where(eq(seen, 0), before, 0.0)),)
+def scan_prod_grad(g: Any, x: Any, dim: int) -> tuple:
+    return (late.running_products_pull(g, x, dim),)
 
 
 def scan_extreme_grad(position: str) -> Callable[..., tuple]:

@@ -11,8 +11,9 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.complex_operands import refusal
 from rushlight.ir.node import Node, const_node
-from rushlight.ir.opdef import Call, refusal
+from rushlight.ir.opdef import Call
 from rushlight.ir.symint import Expr
 
 Shape = tuple[Any, ...]

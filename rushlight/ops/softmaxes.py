@@ -11,10 +11,11 @@ from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
-from rushlight.ops.binary import eq, gt, le, logical_and, maximum, ne
+from rushlight.ops.binary import eq, le, logical_and, maximum, ne
 from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, real_of, slice_dim, to_dtype
 from rushlight.ops.complex import complex_, imag
 from rushlight.ops.composite import composite
+from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
 from rushlight.ops.reduce import (
@@ -257,19 +258,12 @@ def _from_largest(rows: Any) -> Any:
 
 
 def logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> tuple:  # noqa: A002
-    """The sum over later results j of g_j exp(x_i - out_j), by logarithms of both signs of g."""
+    """The sum over later results j of g_j exp(x_i - out_j)."""
     if not meta.shape("input"):
         return (g,)
     if input.dtype.is_complex:
         return (_complex_logcumsumexp_grad(g, input, out, dim, meta),)
-    total = None
-    for sign_of in (g, -g):
-        held = where(gt(sign_of, 0.0), sign_of, 1.0)
-        share = where(logical_and(gt(sign_of, 0.0), isfinite(out)), log(held) - out, float("-inf"))
-        later = flip(logcumsumexp(flip(share, (dim,)), dim), (dim,))
-        part = exp(later + input)
-        total = part if total is None else total - part
-    return (where(ne(input, float("-inf")), total, 0.0),)
+    return (late.exp_of_later(g, input, out, dim),)
 
 
 def _complex_logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Meta) -> Any:  # noqa: A002

@@ -6,10 +6,11 @@ and marked for huge pages where the system has them. A capacity is one of eight 
 power of two, so at most 1/8 is wasted and a block fits the next request of about its size.
 
 Always true: bytes in use + bytes cached <= SLACK * (recent peak of bytes in use) + FLOOR, after
-every return. The recent peak is that of the last WINDOW to 2 * WINDOW big allocations, so a
-training loop that frees everything between steps keeps its memory, and one that became smaller
-gives memory back. A block may be returned at any moment, also by the garbage collector in the
-middle of `take`: returned blocks go through a queue, never straight into the tables.
+every return (small blocks may wait to be filed). The recent peak is that of the last WINDOW to
+2 * WINDOW big allocations, so a training loop that frees everything between steps keeps its memory,
+and one that became smaller gives memory back. A block may be returned at any moment, also by the
+garbage collector in the middle of `take`: returned blocks go through a queue, never straight into
+the tables.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from rushlight.base.fork import hold_over_fork
 ALIGN = 64
 BIG = 2 << 20
 FLOOR = 64 << 20
+# Blocks of up to SMALL bytes wait in the queue of returned ones, at most QUEUE of them: the next
+# request of that size takes the last one straight from there. They count as in use meanwhile.
+SMALL = 1 << 16
+QUEUE = 64
 SLACK = 1.25
 WINDOW = 256
 
@@ -68,6 +73,15 @@ class Allocator:
         if nbytes < 0:
             raise ValueError(f"allocate: nbytes must be >= 0, got {nbytes}")
         capacity = size_class(nbytes)
+        if capacity <= SMALL:
+            # Without the lock: nothing that is counted changes.
+            try:
+                block = self._returned.pop()
+                if block.capacity == capacity:
+                    return block
+                self._returned.append(block)
+            except IndexError:
+                pass
         with self._lock:
             self._drain()
             return self._take(nbytes, capacity)
@@ -87,7 +101,10 @@ class Allocator:
 
     def give(self, block: Block) -> None:
         """Return a block. Never blocks: whoever holds the lock (or comes next) files it."""
-        self._returned.append(block)
+        returned = self._returned
+        returned.append(block)
+        if block.capacity <= SMALL and len(returned) <= QUEUE:
+            return
         if self._lock.acquire(blocking=False):
             try:
                 self._drain()
@@ -154,8 +171,12 @@ class Allocator:
 
     def _drain(self) -> None:
         """File returned blocks (with the lock held), then keep the bound."""
-        while self._returned:
-            block = self._returned.popleft()
+        returned = self._returned
+        while returned:
+            try:
+                block = returned.popleft()
+            except IndexError:  # `take` had it
+                break
             self.in_use -= block.capacity
             self.cached += block.capacity
             self._free.setdefault(block.capacity, []).append(block)

@@ -14,6 +14,7 @@ np.float32(3.0)
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -62,9 +63,35 @@ class Buffer:
         whole = np.asarray(self)
         return whole[offset : offset + nbytes].view(dtype.np).reshape(shape)
 
+    def number(self, dtype: DType, offset: int = 0) -> Any:
+        """The element `offset` bytes in, as a Python number: what `view(...).item()` gives."""
+        kind = _NUMBERS.get(dtype.name)
+        if kind is None or offset < 0 or offset + dtype.itemsize > self.nbytes:
+            return self.view(dtype, (), offset).item()
+        return kind(self.address + offset).value
+
+    def put_number(self, dtype: DType, value: Any) -> bool:
+        """Write a Python number at the start; False where that needs a conversion."""
+        kind = _NUMBERS.get(dtype.name)
+        if kind is None:
+            return False
+        kind(self.address).value = value
+        return True
+
     def __repr__(self) -> str:
         kind = "foreign buffer" if self.foreign else "buffer"
         return f"<{kind} {self.nbytes} bytes at {self.address:#x}>"
+
+
+# How Python reads numbers of these dtypes at an address.
+_NUMBERS = {
+    "bool": ctypes.c_bool.from_address, "uint8": ctypes.c_uint8.from_address,
+    "int8": ctypes.c_int8.from_address, "int16": ctypes.c_int16.from_address,
+    "int32": ctypes.c_int32.from_address, "int64": ctypes.c_int64.from_address,
+    "float32": ctypes.c_float.from_address, "float64": ctypes.c_double.from_address,
+}  # fmt: skip
+# Up to so many pieces of memory are asked for one by one.
+FEW = 4
 
 
 class _Block(Buffer):
@@ -89,6 +116,8 @@ def allocate(nbytes: int) -> Buffer:
 
 def allocate_all(sizes: Sequence[int]) -> list[Buffer]:
     """New memory for each of these numbers of bytes; see `allocate`."""
+    if len(sizes) <= FEW:
+        return [allocate(nbytes) for nbytes in sizes]
     blocks = allocator.DEFAULT.take_all(sizes)
     return [
         _Block(block.address, nbytes, block, False)

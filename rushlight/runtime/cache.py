@@ -18,11 +18,14 @@ writers in any number of processes see whole entries. The folder must be the use
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import stat
 import warnings
 from pathlib import Path
+
+from rushlight.base.config import config
 
 MAGIC = b"RLCACHE1"
 HEADER_BYTES = len(MAGIC) + 8 + 32 + 32
@@ -211,3 +214,15 @@ def _remove(path: Path) -> None:
         path.unlink()
     except OSError:
         pass
+
+
+@functools.cache
+def _disk(directory: str, limit_mb: int) -> DiskCache:
+    return DiskCache(directory, limit_mb << 20)
+
+
+def disk_cache() -> DiskCache | None:
+    """The cache folder of the settings, or None when it is switched off."""
+    if not config.cache:
+        return None
+    return _disk(str(config.cache_dir), config.cache_limit_mb)

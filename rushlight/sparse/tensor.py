@@ -55,7 +55,11 @@ class SparseTensor(torch.Tensor):
             return answer(*args, **(kwargs or {}))
 
     def _value(self) -> Any:
-        raise NotImplementedError("a sparse tensor has no strided memory: use .to_dense() first")
+        raise NotImplementedError(
+            "a sparse tensor has no strided memory: use .to_dense() first. (A function that was "
+            "taken from torch before the first sparse tensor was made knows dense ones only: call "
+            "it as torch.NAME.)"
+        )
 
     # What it is -----------------------------------------------------------------------------
 
@@ -202,6 +206,8 @@ def make(
     # A counter of its own: who takes a tensor apart by its storage sees that this is none.
     made._storage, made._counter = values._storage, Versions()
     made._shape, made._dtype = tuple(size), values._dtype
-    made._view = made._node = made._seen = made._grad = None
+    # Not None, so that an op asks for `_value` instead of taking what the storage holds.
+    made._view = torch.empty(made._shape).expand(made._shape).detach()._view
+    made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once
     return made

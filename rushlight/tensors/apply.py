@@ -23,6 +23,7 @@ from rushlight.engine.capture import open_session
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import may_fail, note
 from rushlight.engine.realize import PENDING, flush
+from rushlight.ir.complex_operands import check_complex
 from rushlight.ir.device import device_of
 from rushlight.ir.node import Meta, Node, meta_of, node_of
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef
@@ -70,6 +71,13 @@ class Plan:
         self.simple = all(kind == "tensor" and not p.optional
                           for kind, p in zip(self.kinds, record.params, strict=True))  # fmt: skip
         self.names = tuple(p.name for p in record.params)
+        # So many tensors, each one needed, then only attributes.
+        self.lead = 0
+        while self.kinds[self.lead : self.lead + 1] == ("tensor",):
+            self.lead += 1
+        if set(self.kinds[self.lead :]) - {"attr"} or any(p.optional for p in record.params):
+            self.lead = 0
+        self.leaders = self.names[: self.lead]
         self.has_offsets = any(p.kind in ("offset", "offsets") for p in record.params)
         self.has_optional = any(p.optional for p in record.params)
         # Tensors only, some of which may be left out: simple when all are there.
@@ -145,14 +153,16 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
     if plan is None or plan.record is not record:
         plan = plan_of(record)
     if AUTOCAST.dtype is not None:
-        args = autocast_args(record.name, args, _cast)
+        args = autocast_args(record.name, args, cast)
     if kwargs or len(args) != plan.count:
         args = plan.fill(args, kwargs or {})
-    if plan.simple or (plan.only_tensors and all([arg is not None for arg in args])):
-        operands: Sequence[Any] = args
-        owners: Sequence[str] = plan.names
+    if plan.lead and not plan.simple:
+        operands: Sequence[Any] = args[: plan.lead]
+        owners: Sequence[str] = plan.leaders
         values: Sequence[Node] = ()
-        attrs: tuple = plan.all_there
+        attrs: tuple = tuple([tuple(a) if a.__class__ is list else a for a in args[plan.lead :]])
+    elif plan.simple or (plan.only_tensors and all([arg is not None for arg in args])):
+        operands, owners, values, attrs = args, plan.names, (), plan.all_there
     else:
         operands, owners, values, attrs = _split(plan, args)
     if DEVICES.used:
@@ -170,13 +180,16 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
             )
         ):
             return _in_float32(record, operands, dtype, label or plan.label)
-        src = [
-            number_of(arg, dtype, operands)
-            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor)
-            else arg._value() if dtype is None or arg._dtype is dtype
-            else ops.cast.node(arg._value(), dtype)
-            for arg in operands
-        ]  # fmt: skip
+        src = []
+        for arg in operands:
+            if arg.__class__ in NUMBERS or not isinstance(arg, Tensor):
+                src.append(number_of(arg, dtype, operands))
+            else:
+                plain = arg._view is None and arg._storage.foreign is None
+                value = arg._storage.node if plain else arg._value()
+                src.append(
+                    value if dtype is None or arg._dtype is dtype else ops.cast.node(value, dtype)
+                )
     src.extend(values)
     likes = tuple([(n.shape, n.dtype) for n in src])
     found = None
@@ -220,13 +233,14 @@ def check_devices(operands: Sequence[Any]) -> None:
         )
 
 
-def _cast(tensor: Tensor, dtype: DType) -> Tensor:
+def cast(tensor: Tensor, dtype: DType) -> Tensor:
+    """The tensor in this dtype; itself where it has it."""
     return tensor if tensor._dtype is dtype else apply(ops.cast, (tensor, dtype))
 
 
 def product_operands(*operands: Any) -> tuple:
     """The operands of a product or convolution as autocast wants them, before they are checked."""
-    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, _cast)
+    return operands if AUTOCAST.dtype is None else autocast_args("matmul", operands, cast)
 
 
 def _in_float32(record: OpDef, operands: Sequence[Any], dtype: Any, label: str) -> Any:
@@ -299,7 +313,7 @@ def _derive(
     call = record.bind(*bound)
     if record.check is not None:
         record.check(call)
-    record.check_complex(call)
+    check_complex(call)
     check_bytes(record, src)
     found = Derived(meta_of(record, call.attrs, tuple(record.shape(call)), record.dtype(call)))
     if not plan.has_offsets:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from rushlight.base.dtypes import PYTHON_TYPES
@@ -50,7 +50,11 @@ def with_python_types(function: Callable, name: str = "") -> Callable:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         given = kwargs.get("dtype")
         if given.__class__ is type:
-            kwargs["dtype"] = PYTHON_TYPES.get(given, given)
+            kwargs["dtype"] = PYTHON_TYPES.get(given)
+            if kwargs["dtype"] is None:
+                raise TypeError(
+                    f"{function.__name__}(): argument 'dtype' must be torch.dtype, not type"
+                )
         elif len(args) > place and args[place].__class__ is type:
             changed = PYTHON_TYPES.get(args[place], args[place])
             args = (*args[:place], changed, *args[place + 1 :])
@@ -65,10 +69,22 @@ def known_by(parameters: Any, names: dict[str, str]) -> dict[str, str]:
             if ours in parameters and theirs not in parameters}  # fmt: skip
 
 
+def _parameters(function: Callable) -> Collection[str]:
+    """Names of the parameters; plain functions tell them a hundred times faster than inspect."""
+    code = getattr(function, "__code__", None)
+    if code is None or not {"__wrapped__", "__signature__"}.isdisjoint(vars(function)):
+        return inspect.signature(function).parameters
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += sum(
+        bool(code.co_flags & flag) for flag in (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
+    )
+    return code.co_varnames[:count]
+
+
 def with_other_names(function: Callable, name: str) -> Callable:
     """The function under the public name `name`, called by the other names as well."""
     try:
-        names = known_by(inspect.signature(function).parameters, DIMS)
+        names = known_by(_parameters(function), DIMS)
     except (TypeError, ValueError):
         return function
     names.update(OVERLOADS.get(name, {}))

@@ -1,8 +1,8 @@
 """Autocast: operands cast as each op is recorded, by PyTorch's lists for the CPU.
 
-In: a record's name and its arguments, inside `torch.autocast("cpu")`. Out: the arguments, float32
-ones cast to the low dtype for products and convolutions, low ones cast to float32 for losses. The
-casts are recorded, so gradients of float32 parameters are float32.
+In: a record's name and its arguments, inside `torch.autocast("cpu")`. Out: the arguments, cast to
+the low dtype for products and convolutions. The casts are recorded, so gradients of float32
+parameters are float32. Functions that are cast as a whole are in `autocast_rules.py`.
 """
 
 from __future__ import annotations
@@ -11,31 +11,26 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.base.dtypes import DType, bfloat16, float16, float32, float64
+from rushlight.base.dtypes import DType, bfloat16, float16, float64
 
 LOWER = frozenset(
     """matmul linear dot conv conv1d conv2d conv3d conv_transpose conv_transpose1d conv_transpose2d
-    conv_transpose3d addmm addbmm baddbmm bmm mm einsum bilinear
+    conv_transpose3d addmm addbmm baddbmm bmm mm bilinear
     scaled_dot_product_attention""".split()
-)
-FLOAT32 = frozenset(
-    """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div binary_cross_entropy
-    binary_cross_entropy_with_logits poisson_nll_loss cosine_embedding_loss hinge_embedding_loss
-    margin_ranking_loss soft_margin_loss triplet_margin_loss multi_margin_loss
-    multilabel_margin_loss ctc_loss prod quantile nanquantile cdist trace cholesky inverse
-    det""".split()
 )
 
 
 class _State(threading.local):
     dtype: DType | None = None  # the low dtype; None: off
     preferred: DType = bfloat16  # what a context without a dtype uses
+    keeps_casts: bool = True  # only remembered
 
 
 STATE = _State()
 
 
-def is_autocast_enabled(device_type: str = "cpu") -> bool:
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Is autocast on for a device? As in PyTorch, without a name that of CUDA."""
     return device_type == "cpu" and STATE.dtype is not None
 
 
@@ -70,38 +65,35 @@ def clear_autocast_cache() -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    return True
+    return STATE.keeps_casts
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Accepted: there is no cache to switch off."""
+    """Remembered: there is no cache."""
+    STATE.keeps_casts = bool(enabled)
 
 
-def _autocast_state() -> DType | None:
-    return STATE.dtype
+def _autocast_state() -> tuple:
+    return STATE.dtype, STATE.preferred, STATE.keeps_casts
 
 
-def _set_autocast_state(dtype: DType | None) -> None:
-    STATE.dtype = dtype
+def _set_autocast_state(dtype: DType | None, preferred: DType, keeps_casts: bool) -> None:
+    STATE.dtype, STATE.preferred, STATE.keeps_casts = dtype, preferred, keeps_casts
 
 
 def autocast_args(name: str, args: tuple, cast: Callable[[Any, DType], Any]) -> tuple:
-    """The arguments of op `name` in the dtype that autocast wants. `cast(tensor, dtype)`."""
+    """The arguments of record `name` in the dtype that autocast wants. `cast(tensor, dtype)`."""
     low = STATE.dtype
-    if name in LOWER:
-        return tuple(
-            _each(arg, lambda t: t if t._dtype is float64 else cast(t, low)) for arg in args
-        )
-    if name in FLOAT32 or name.startswith("linalg_"):
-        return tuple(
-            _each(arg, lambda t: cast(t, float32) if t._dtype.itemsize < 4 else t) for arg in args
-        )
-    return args
+    if name not in LOWER:
+        return args
+    return each_float(args, lambda t: t if t._dtype is float64 else cast(t, low))
 
 
-def _each(arg: Any, change: Callable[[Any], Any]) -> Any:
+def each_float(arg: Any, change: Callable[[Any], Any]) -> Any:
+    """The argument with its floating point tensors changed; lists and tuples are looked into."""
     if isinstance(arg, list | tuple):
-        return type(arg)([_each(item, change) for item in arg])
+        found = [each_float(item, change) for item in arg]
+        return type(arg)(found) if type(arg) in (list, tuple) else type(arg)(*found)
     dtype = getattr(arg, "_dtype", None)
     return change(arg) if dtype is not None and dtype.kind == "float" else arg
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from rushlight.engine.live import WAITING
 from rushlight.tensors.tensor import Tensor
 
 
@@ -26,8 +25,7 @@ class Before:
         self.histories = [_History(t) for t in (tensor, base) if t is not None]
 
     def __call__(self, storage: Any) -> None:
-        storage.node = self.node
-        WAITING.some = True
+        storage.hold(self.node)
         (storage if self.counter is None else self.counter).version = self.version
         for history in self.histories:
             history.put_back()

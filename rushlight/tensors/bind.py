@@ -204,7 +204,7 @@ def bind_operators() -> None:
     Tensor.__ne__ = _equality(records["ne"])  # type: ignore[method-assign]
     Tensor.__neg__ = negate  # type: ignore[attr-defined]
     Tensor.__abs__ = functools.partialmethod(_unary, ops.abs_)  # type: ignore[attr-defined]
-    Tensor.__invert__ = functools.partialmethod(_unary, ops.bitwise_not)  # type: ignore[attr-defined]
+    Tensor.__invert__ = invert  # type: ignore[attr-defined]
     Tensor.__pos__ = lambda self: self  # type: ignore[attr-defined]
     Tensor.__hash__ = lambda self: id(self)  # type: ignore[method-assign]
 
@@ -212,6 +212,14 @@ def bind_operators() -> None:
 def negate(self: Tensor) -> Tensor:
     check_negatable(self)
     return apply(ops.neg, (self,))
+
+
+def invert(self: Tensor) -> Tensor:
+    if not self._dtype.is_integral:
+        raise TypeError(
+            "~ (operator.invert) is only implemented on integer and Boolean-type tensors"
+        )
+    return apply(ops.bitwise_not, (self,))
 
 
 def _unary(self: Tensor, record: OpDef) -> Tensor:

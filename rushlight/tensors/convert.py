@@ -43,7 +43,7 @@ from rushlight.tensors.interop import look
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
-from rushlight.tensors.type_names import COMPLEX_TYPE_NAMES, TYPE_NAMES
+from rushlight.tensors.type_names import COMPLEX_TYPE_NAMES, TYPE_NAMES, cpp_name
 
 
 def cast(tensor: Tensor, dtype: DType) -> Tensor:
@@ -245,9 +245,16 @@ def rebuild(
 
 def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
     """Take over another tensor's memory."""
-    self.data = (
-        new_tensor(ops.expand.node(const_node(0, self._dtype), (0,))) if source is None else source
-    )
+    if source is None:
+        source = new_tensor(ops.expand.node(const_node(0, self._dtype), (0,)))
+    if source._dtype is not self._dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {cpp_name(source._dtype)} to a tensor of type "
+            f"{cpp_name(self._dtype)}"
+        )
+    version = self._counter.version
+    self.data = source
+    self._counter.version = version + 1
     return self
 
 
@@ -265,7 +272,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         node = ops.slice_.node(flat, (0,), (count,), (1,))
     else:
         node = ops.pad.node(flat, const_node(0, self._dtype), (0,), (count - have,), (0,))
+    version = self._counter.version
     self.data = new_tensor(ops.reshape.node(node, shape))
+    self._counter.version = version + 1
     return self
 
 

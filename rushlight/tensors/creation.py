@@ -18,7 +18,7 @@ from rushlight.ir.node import Node, const_node, no_value_node, scalar_node
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
-from rushlight.tensors.numbers import Defaults, complex_number, result_type
+from rushlight.tensors.numbers import Defaults, check_number, complex_number, result_type, wrapped
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -60,21 +60,12 @@ def number_node(value: Any, dtype: DType) -> Node:
         return ops.cast.node(scalar_node(float(value), float64), dtype)
     if dtype.kind == "complex" and isinstance(value, complex | np.complexfloating):
         return complex_number(complex(value), dtype)
+    check_number(value, dtype.compute)  # 16-bit floats become infinite, as in PyTorch
     if isinstance(value, complex):
-        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        value = value.real if dtype is not bool_ else bool(value)
     if dtype.is_inexact:
         return scalar_node(float(value), dtype)
-    if dtype.kind != "bool" and isinstance(value, int):
-        low, high = integer_range(dtype)
-        if not low <= value <= high:
-            raise RuntimeError(f"value cannot be converted to type {dtype.name}_t without overflow")
-    return scalar_node(bool(value) if dtype is bool_ else int(value), dtype)
-
-
-def integer_range(dtype: DType) -> tuple[int, int]:
-    """The least and the largest value of an integer dtype."""
-    info = np.iinfo(dtype.np)
-    return int(info.min), int(info.max)
+    return scalar_node(bool(value) if dtype is bool_ else int(wrapped(value, dtype)), dtype)
 
 
 def zeros(*size: Any, dtype: DType | None = None, **options: Any) -> Tensor:
@@ -304,6 +295,8 @@ def default_dtype() -> DType:
 
 
 def set_default_dtype(d: DType) -> None:
-    if d.kind != "float":
-        raise TypeError("only floating-point types are supported as the default type")
+    if not isinstance(d, DType) or d.kind != "float":
+        raise TypeError(
+            "invalid dtype object: only floating-point types are supported as the default type"
+        )
     Defaults.dtype = d

@@ -41,6 +41,7 @@ from rushlight.tensors import (
     untyped,
 )
 from rushlight.tensors.argument_names import with_other_names
+from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.forms import in_place_form, with_out
 from rushlight.tensors.old_order import takes_old_order
 from rushlight.tensors.operands import checked
@@ -56,14 +57,18 @@ FAMILIES = (
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
-    FUNCTIONS.update({n: checked(f, n) for n, f in _family.FUNCTIONS.items()})
-    METHODS.update({n: checked(f, n) for n, f in _family.METHODS.items()})
+    FUNCTIONS.update({n: follow(checked(f, n), n) for n, f in _family.FUNCTIONS.items()})
+    METHODS.update({n: follow(checked(f, n), n) for n, f in _family.METHODS.items()})
 
+_FACTORS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub"), ("alpha",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), ("beta", "alpha")),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
 for _table in (FUNCTIONS, METHODS):
-    for _name in ("addmm", "addmv", "addr", "baddbmm", "addbmm"):
-        for _form in (_name, f"{_name}_"):
-            if _form in _table:
-                _table[_form] = takes_old_order(_table[_form], _name, 3, "beta", "alpha")
+    for _name, _factors in _FACTORS.items():
+        for _form in {_name, f"{_name}_"} & _table.keys():
+            _table[_form] = takes_old_order(_table[_form], _name, _factors)
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
@@ -74,6 +79,11 @@ searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot 
 ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax
 count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_unpack frexp
 cumulative_trapezoid trapezoid unsafe_split""".split()
+# Those whose `out` must have the dtype of the result.
+EXACT = frozenset(
+    """addbmm addmm addmv baddbmm bmm mm dot argmax argmin sort topk kthvalue mode cummax
+    cummin aminmax argsort take""".split()
+)
 # What PyTorch has in place, where no family says how.
 IN_PLACE = (
     """i0 igamma igammac ldexp mvlgamma renorm index_reduce conj_physical polygamma""".split()
@@ -81,6 +91,6 @@ IN_PLACE = (
 for _table in (FUNCTIONS, METHODS):
     _table.update({n: with_other_names(f, n) for n, f in _table.items() if callable(f)})
 for _name in WITH_OUT:
-    FUNCTIONS[_name] = with_out(FUNCTIONS[_name])
+    FUNCTIONS[_name] = with_out(FUNCTIONS[_name], _name in EXACT)
 for _name in IN_PLACE:
     METHODS.setdefault(f"{_name}_", in_place_form(FUNCTIONS[_name], f"{_name}_"))

@@ -29,8 +29,11 @@ def takes_out(function: Callable) -> bool:
         return True
 
 
-def with_out(function: Callable) -> Callable:
-    """The function with `out=`: one tensor, or one for each result."""
+def with_out(function: Callable, exact: bool = False) -> Callable:
+    """The function with `out=`: one tensor, or one for each result.
+
+    exact: the dtype of `out` must be the result's.
+    """
     if takes_out(function):
         return function
 
@@ -40,14 +43,14 @@ def with_out(function: Callable) -> Callable:
         if out is None:
             return result
         if isinstance(result, Tensor):
-            return write_out(out, result)
+            return write_out(out, result, exact)
         if len(out) != len(result):
             raise TypeError(
                 f"{function.__name__}(): argument 'out' must hold {len(result)} tensors, "
                 f"got {len(out)}"
             )
         for target, value in zip(out, result, strict=True):
-            write_out(target, value)
+            write_out(target, value, exact)
         return type(result)(out)
 
     return wrapped

@@ -21,12 +21,13 @@ from rushlight.base.dtypes import (
     float64,
     int64,
 )
-from rushlight.ir.node import const_node, no_value_node
+from rushlight.ir.node import buffer_node, const_node, no_value_node
+from rushlight.runtime.buffer import allocate
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import beside, integer_range, zeros
+from rushlight.tensors.creation import beside, zeros
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.layouts import strided
-from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.numbers import Defaults, check_number
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 
@@ -64,16 +65,25 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
         return new_tensor(data_node(convert_array(array, dtype or found), dtype or found))
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return tensor_of(np.asarray(data), dtype)
+    if data.__class__ is float and (dtype is None or dtype.kind == "float"):
+        return _of_float(data, dtype or Defaults.dtype)
     array, found = _array_of(data)
     if dtype is None:
         dtype = found
     if dtype.is_integral and dtype is not bool_ and array.dtype.kind in "iu":
-        low, high = integer_range(dtype)
-        if array.size and (array.min() < low or array.max() > high):
-            raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow")
+        if array.size:
+            check_number(int(array.min()), dtype, dtype.name)
+            check_number(int(array.max()), dtype, dtype.name)
     if array.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError(f"can't convert complex to {dtype.kind}")
     return new_tensor(data_node(convert_array(array, dtype), dtype))
+
+
+def _of_float(value: float, dtype: DType) -> Tensor:
+    buffer = allocate(dtype.itemsize)
+    if dtype.itemsize < 4 or not buffer.put_number(dtype, value):
+        buffer.view(dtype, ())[...] = convert_array(np.asarray(value), dtype)
+    return new_tensor(buffer_node(buffer, (), dtype))
 
 
 def _array_of(data: Any) -> tuple[np.ndarray, DType]:

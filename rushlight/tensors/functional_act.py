@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, float32, float64
+from rushlight.base.dtypes import PYTHON_TYPES, bool_, float32, float64
 from rushlight.ir.node import scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.functional_norm import (
     batch_norm,
     cosine_similarity,
@@ -30,6 +31,8 @@ from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.info import finfo
 from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.numbers import check_number
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
@@ -50,6 +53,7 @@ def _unary(
         wrong = [key for key in given if key not in names]
         if wrong:
             raise TypeError(f"{name}() got an unexpected keyword argument '{wrong[0]}'")
+        need_tensor(name, "input", 1, input)
         record: OpDef = getattr(ops, name)
         numbers = [given.get(n, default) for n, default in defaults]
         if check is not None:
@@ -80,6 +84,22 @@ def _in_order(input: Tensor, low: float, high: float) -> None:
         raise ValueError("min_val cannot be greater than max_val")
 
 
+def _numbers(input: Tensor, threshold: float, value: float) -> None:
+    for position, (name, number) in enumerate((("threshold", threshold), ("value", value)), 2):
+        if isinstance(number, Tensor) and number.dim():
+            raise TypeError(
+                f"threshold(): argument '{name}' (position {position}) must be Number, not Tensor"
+            )
+        if not isinstance(number, Tensor):
+            check_number(number, input._dtype)
+
+
+def _bounds(input: Tensor, low: float, high: float) -> None:
+    _in_order(input, low, high)
+    for number in (low, high):
+        check_number(number, input._dtype)
+
+
 def _not_negative(input: Tensor, lambd: float) -> None:
     top = float(finfo(input._dtype).max) if input._dtype.kind == "float" else math.inf
     if not 0 <= lambd <= top:
@@ -93,9 +113,9 @@ relu, silu, mish, relu6 = (_unary(n) for n in ("relu", "silu", "mish", "relu6"))
 hardswish, hardsigmoid, selu = (_unary(n) for n in ("hardswish", "hardsigmoid", "selu"))
 elu, celu = _unary("elu", ("alpha", 1.0)), _unary("celu", ("alpha", 1.0))
 leaky_relu = _unary("leaky_relu", ("negative_slope", 0.01))
-hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_in_order)
+hardtanh = _unary("hardtanh", ("min_val", -1.0), ("max_val", 1.0), check=_bounds)
 softplus = _unary("softplus", ("beta", 1.0), ("threshold", 20.0))
-threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0))
+threshold = _unary("threshold", ("threshold", 0.0), ("value", 0.0), check=_numbers)
 hardshrink = _unary("hardshrink", ("lambd", 0.5))
 softshrink = _unary("softshrink", ("lambd", 0.5), check=_not_negative)
 softsign, tanhshrink, logsigmoid = _unary("softsign"), _unary("tanhshrink"), _unary("log_sigmoid")
@@ -131,6 +151,11 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.dim()}"
         )
+    if weight._dtype is not input._dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {input._dtype.scalar_name} and "
+            f"{weight._dtype.scalar_name}"
+        )
     if weight.numel() == 1:
         weight = reshape(weight, ())
     elif not input.dim():
@@ -155,13 +180,14 @@ def _soft_dim(name: str, dim: int | None, ndim: int) -> int:
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    return _softmax(input, _soft_dim("softmax", dim, input.dim()), dtype)
+    return _softmax(input, _soft_dim("softmax", dim, input.dim()), PYTHON_TYPES.get(dtype, dtype))
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    return _log_softmax(input, _soft_dim("log_softmax", dim, input.dim()), dtype)
+    dim = _soft_dim("log_softmax", dim, input.dim())
+    return _log_softmax(input, dim, PYTHON_TYPES.get(dtype, dtype))
 
 
 def softmin(
@@ -172,6 +198,11 @@ def softmin(
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10,
                    dim: int = -1) -> Tensor:  # fmt: skip
+    if logits._dtype.kind != "float":
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a "
+            f"floating point but you specified {logits._dtype.scalar_name}"
+        )
     u = new_tensor(uniform_node(logits._shape, logits._dtype, None))
     noise = -(-(u.clamp(min=1e-20)).log()).log()
     soft = softmax((logits + noise) / tau, dim)
@@ -252,6 +283,11 @@ def linear(
             f"self and mat2 must have the same dtype, but got {input._dtype.scalar_name} and "
             f"{weight._dtype.scalar_name}"
         )
+    if bias is not None and bias._dtype is not weight._dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {bias._dtype.scalar_name} and "
+            f"{weight._dtype.scalar_name}"
+        )
     label = (
         "ViewBackward0"
         if input.dim() > 2
@@ -264,6 +300,11 @@ def linear(
 
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    named = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    have = {name: x._dtype for name, x in named.items() if x is not None}
+    if len(set(have.values())) > 1:
+        shown = ", ".join(f"{name}: {cpp_name(dtype)}" for name, dtype in have.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
     mixed = input1.unsqueeze(-2).unsqueeze(-2) @ weight  # (..., out, 1, in2)
     result = (mixed.squeeze(-2) * input2.unsqueeze(-2)).sum(-1)
     return result if bias is None else result + bias
@@ -286,6 +327,8 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     return apply(ops.where, (dead, 0.0, weights))
 
 
+# Autocast casts their operands.
+prelu = follow(prelu, "prelu")
 __all__ = [
     "batch_norm", "bilinear", "celu", "cosine_similarity", "dropout", "dropout1d", "dropout2d",
     "dropout3d", "elu", "feature_dropout", "gelu", "glu", "group_norm",

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.ops.conv_sliding import slides
 from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.autocast_rules import follow_all, in_float32
 from rushlight.tensors.functional_pad import pad
 from rushlight.tensors.functions_shape import pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
@@ -54,7 +57,10 @@ def _conv(spatial: int) -> Callable:
         _check_conv(batch, weight, bias, groups)
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
-        args = (batch, weight, bias, stride, per_dim(padding, spatial), dilation, groups)
+        settings = (stride, per_dim(padding, spatial), dilation, groups)
+        width = batch._shape[-1] + 2 * settings[1][-1] - 2
+        sliding = slides(batch._dtype, width, weight._shape, *settings)
+        args = (batch, weight, bias, *settings, sliding)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")
         return unbatched(result, single)
 
@@ -173,6 +179,8 @@ def _max_pool(spatial: int) -> Callable:
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> Any:  # fmt: skip
+        if spatial == 3 and not return_indices and AUTOCAST.dtype is not None:
+            input = in_float32(input)
         batch, single = batched(input, spatial, name)
         kernel = per_dim(kernel_size, spatial)
         step = kernel if stride is None or stride in ((), []) else per_dim(stride, spatial)
@@ -327,6 +335,10 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return apply(ops.reshape, (split.permute(order), (*lead, c * r * r, h // r, w // r)))
 
 
+# Autocast casts their operands.
+(avg_pool3d, adaptive_avg_pool3d) = follow_all(
+    avg_pool3d, adaptive_avg_pool3d
+)  # fmt: skip
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
     "avg_pool1d", "avg_pool2d", "avg_pool3d",

@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from rushlight import ops
+from rushlight.base.dtypes import promote_types
 from rushlight.ops.class_target import class_dim
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, cast
+from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.functional_norm import pairwise_distance
-from rushlight.tensors.functions_math import clamp
+from rushlight.tensors.functions_math import check_subtract, clamp
+from rushlight.tensors.functions_shape import broadcast_tensors
 from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.inplace import check_can_cast
+from rushlight.tensors.numbers import result_type
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.tensor import Tensor
 
 
@@ -30,12 +36,22 @@ def reduced_by(each: Tensor, reduction: str) -> Tensor:
     return each.mean() if reduction == "mean" else each.sum()
 
 
+def broadcast_pair(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Both with one shape, a 0-dim tensor too: it counts as much as the other for the dtype."""
+    if target.size() != input.size():
+        input, target = broadcast_tensors(input, target)
+    return input, target
+
+
 def _pair(name: str) -> Any:
     def function(
         input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
         reduction: str = "mean", weight: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
         how = reduction_of(reduction, size_average, reduce)
+        input, target = broadcast_pair(input, target)
+        if name == "l1_loss":
+            check_subtract(input, target)
         if weight is not None:
             each = apply(getattr(ops, name), (input, target, "none")) * weight
             return each if how == "none" else each.sum() / (weight.sum() if how == "mean" else 1)
@@ -54,6 +70,7 @@ def smooth_l1_loss(
     reduction: str = "mean", beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
     how = reduction_of(reduction, size_average, reduce)
+    input, target = broadcast_pair(input, target)
     if beta == 0.0:
         return apply(ops.l1_loss, (input, target, how))
     if beta < 0:
@@ -67,10 +84,14 @@ def huber_loss(
 ) -> Tensor:  # fmt: skip
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    dtype = input.dtype  # PyTorch writes the result into a tensor of the input's dtype
+    input, target = broadcast_pair(input, target)
+    check_can_cast(result_type([input, target]), dtype)
     if weight is not None:
-        each = apply(ops.huber_loss, (input, target, float(delta), "none")) * weight
+        each = cast(apply(ops.huber_loss, (input, target, float(delta), "none")), dtype) * weight
         return each.sum() / weight.sum() if reduction == "mean" else reduced_by(each, reduction)
-    return apply(ops.huber_loss, (input, target, float(delta), reduction_of(reduction)))
+    how = reduction_of(reduction)
+    return cast(apply(ops.huber_loss, (input, target, float(delta), how)), dtype)
 
 
 def cross_entropy(
@@ -83,6 +104,10 @@ def cross_entropy(
         raise RuntimeError("ignore_index is not supported for floating point target")
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
+    if target._dtype.kind == "float" and target._dtype is not input._dtype:
+        dtype = promote_types(input._dtype, target._dtype)
+        input, target = cast(input, dtype), cast(target, dtype)
+        weight = None if weight is None else cast(weight, dtype)
     loss = apply(
         ops.cross_entropy, (input, target, weight, ignore_index, how, float(label_smoothing)),
         label="NllLossBackward0",
@@ -117,6 +142,11 @@ def binary_cross_entropy(
             f"Using a target size ({target.shape}) that is different to the input size "
             f"({input.shape}) is deprecated. Please ensure they have the same size."
         )
+    for other in (target, weight):
+        if other is not None and other._dtype is not input._dtype:
+            raise RuntimeError(
+                f"Found dtype {other._dtype.scalar_name} but expected {input._dtype.scalar_name}"
+            )
     how = reduction_of(reduction, size_average, reduce)
     return apply(ops.binary_cross_entropy, (input, target, weight, how))
 
@@ -137,6 +167,11 @@ def kl_div(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", log_target: bool = False,
 ) -> Tensor:  # fmt: skip
+    for position, (name, value) in enumerate((("input", input), ("target", target)), 1):
+        need_tensor("kl_div", name, position, value)
+    for kind in ("complex", "integral"):
+        if any(getattr(x._dtype, f"is_{kind}") for x in (input, target)):
+            raise RuntimeError(f"kl_div: {kind.capitalize()} inputs not supported.")
     if reduction == "batchmean":
         total = apply(ops.kl_div, (input, target, log_target, "sum"))
         return total / input._shape[0] if input.dim() else total
@@ -229,6 +264,16 @@ def multilabel_soft_margin_loss(
     return reduced_by(each.mean(-1), reduction_of(reduction, size_average, reduce))
 
 
+# Autocast casts their operands.
+(
+    binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss, l1_loss, smooth_l1_loss,
+    huber_loss, kl_div, nll_loss, cross_entropy, poisson_nll_loss, cosine_embedding_loss,
+    hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, triplet_margin_loss,
+) = follow_all(
+    binary_cross_entropy, binary_cross_entropy_with_logits, mse_loss, l1_loss, smooth_l1_loss,
+    huber_loss, kl_div, nll_loss, cross_entropy, poisson_nll_loss, cosine_embedding_loss,
+    hinge_embedding_loss, margin_ranking_loss, soft_margin_loss, triplet_margin_loss,
+)  # fmt: skip
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
     "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss", "kl_div",

@@ -13,6 +13,7 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.creation import arange
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functional_image import batched, per_dim, unbatched
@@ -246,14 +247,14 @@ def _fractional(spatial: int) -> Callable:
                 (output_ratio,) * spatial)  # fmt: skip
             output_size = [int(n * r) for n, r in zip(have, ratios, strict=True)]
         sizes = per_dim(output_size, spatial)
+        _check_windows(name, have, sizes, kernel)
         n, c = batch._shape[:2]
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
-        u = look(draws.detach()).astype(np.float64)
+        u = look(draws.detach())  # PyTorch rounds in its dtype
         lead = -1 if u.size else n
         u = np.broadcast_to(u.reshape(lead, u.shape[-2], spatial), (n, c, spatial))
-        flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
-        places = flat.reshape(n, c, math.prod(sizes), taps)
+        places = _window_places(u, have, sizes, kernel).reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, math.prod(batch._shape[2:])))
         at = known(
             np.ascontiguousarray(places.reshape(n, c, math.prod(sizes) * taps).astype(np.int64))
@@ -270,6 +271,18 @@ def _fractional(spatial: int) -> Callable:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Max pooling over windows whose places are drawn."
     return function
+
+
+def _check_windows(
+    name: str, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
+) -> None:
+    names = ("time", "height", "width")[-len(have) :]
+    for what, length, size, window in zip(names, have, sizes, kernel, strict=True):
+        if size + window - 1 > length - (len(have) == 3):  # PyTorch is stricter with three
+            raise RuntimeError(
+                f"{name}{'_out' * (len(have) == 3)}(): pool {what} {window} too large relative to "
+                f"input {what} {length}"
+            )
 
 
 def _window_places(
@@ -291,8 +304,8 @@ def _window_places(
 
 def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:
     """Graham's pseudo-random sequence; the last window ends at the edge."""
-    alpha = (have - kernel) / (size - 1) if size > 1 else 0.0
-    i = np.arange(size)
+    alpha = u.dtype.type(have - kernel) / u.dtype.type(size - 1) if size > 1 else u.dtype.type(0)
+    i = np.arange(size, dtype=u.dtype)
     found = np.floor((i + u[..., None]) * alpha) - np.floor(u[..., None] * alpha)
     found[..., -1] = have - kernel
     return found.astype(np.int64)
@@ -314,6 +327,14 @@ def _fractional_with(pool: Callable, spatial: int) -> Callable:
 
 fractional_max_pool2d_with_indices = _fractional_with(fractional_max_pool2d, 2)
 fractional_max_pool3d_with_indices = _fractional_with(fractional_max_pool3d, 3)
+# Autocast casts their operands.
+(
+    fractional_max_pool2d, fractional_max_pool3d, fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices, multi_margin_loss, multilabel_margin_loss, ctc_loss,
+) = follow_all(
+    fractional_max_pool2d, fractional_max_pool3d, fractional_max_pool2d_with_indices,
+    fractional_max_pool3d_with_indices, multi_margin_loss, multilabel_margin_loss, ctc_loss,
+)  # fmt: skip
 __all__ = [
     "alpha_dropout", "ctc_loss", "feature_alpha_dropout",
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",

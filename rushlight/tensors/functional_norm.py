@@ -7,6 +7,8 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast import STATE
+from rushlight.tensors.autocast_rules import in_float32
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import vector_norm
@@ -26,10 +28,18 @@ def _normalized(name: str, input: Tensor, shape: Sequence[int], weight: Tensor |
     return len(shape)
 
 
-def _norm(op: Any, args: tuple, label: str = "") -> Tensor:
-    """A bfloat16 or float16 input beside float32 parameters: computed wide, the input's dtype."""
+def _norm(op: Any, args: tuple, label: str = "", strict: bool = True) -> Tensor:
+    """A bfloat16 or float16 input beside float32 parameters: computed wide, the input's dtype.
+
+    strict: parameters of another dtype raise, as in PyTorch.
+    """
+    wanted = (args[0]._dtype, args[0]._dtype.compute)
+    if strict and any(isinstance(x, Tensor) and x._dtype not in wanted for x in args):
+        raise RuntimeError(
+            f"mixed dtype (CPU): expect parameter to have scalar type of {wanted[1].scalar_name}"
+        )
     input, result = args[0], apply(op, args, label=label)
-    if result._dtype is input._dtype or input._dtype.itemsize >= 4:
+    if result._dtype is input._dtype:
         return result
     return apply(ops.cast, (result, input._dtype), label=label)
 
@@ -50,7 +60,7 @@ def rms_norm(
     count = _normalized("rms_norm", input, normalized_shape, weight)
     if eps is None:
         eps = {"float64": 2.220446049250313e-16}.get(input._dtype.name, 1.1920928955078125e-07)
-    return _norm(ops.rms_norm, (input, weight, count, float(eps)))
+    return _norm(ops.rms_norm, (input, weight, count, float(eps)), strict=False)
 
 
 def group_norm(
@@ -137,13 +147,15 @@ def local_response_norm(
         return input
     channels, total = input._shape[1], None
     squares = input * input
+    if STATE.dtype is not None and input.dim() > 3:  # PyTorch pools these with avg_pool3d
+        squares = in_float32(squares)
     for shift in range(-(size // 2), (size + 1) // 2):
         low, high = max(shift, 0), min(channels + shift, channels)
         part = squares[:, low:high]
         lead, tail = max(-shift, 0), max(shift, 0)
         shape = input._shape
-        pieces = [input.new_zeros((shape[0], lead, *shape[2:])), part,
-                  input.new_zeros((shape[0], tail, *shape[2:]))]  # fmt: skip
+        pieces = [squares.new_zeros((shape[0], lead, *shape[2:])), part,
+                  squares.new_zeros((shape[0], tail, *shape[2:]))]  # fmt: skip
         part = apply(ops.cat, ([p for p in pieces if p._shape[1]], 1))
         total = part if total is None else total + part
     return input / (total * (alpha / size) + k) ** beta

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from rushlight import ops
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast import STATE
+from rushlight.tensors.autocast_rules import in_float32
 from rushlight.tensors.creation import arange, number_node
 from rushlight.tensors.functions_shape import flip
 from rushlight.tensors.functions_slices import narrow
@@ -37,6 +39,11 @@ def pad(
         elif cut_low or cut_high:
             input = narrow(input, dim, cut_low, input._shape[dim] - cut_low - cut_high)
     if mode != "constant":
+        # As in PyTorch: autocast's list has no reflection of three dimensions.
+        if STATE.dtype is not None and (
+            mode == "replicate" or (mode == "reflect" and len(pairs) < 3)
+        ):
+            input = in_float32(input)
         for dim, (low, high) in sorted(pairs.items(), reverse=True):
             input = _pad_dim(input, dim, max(low, 0), max(high, 0), mode)
         return input

@@ -13,6 +13,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.creation import arange, linspace, zeros
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functional_image import (
@@ -283,6 +284,10 @@ def _adaptive_axis(x: Tensor, at: Any, dim: int, size: int, have: int) -> tuple[
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = map(_adaptive_max, (1, 2, 3))
+# Autocast casts their operands.
+(adaptive_max_pool3d, grid_sample, max_unpool1d, max_unpool2d, max_unpool3d) = follow_all(
+    adaptive_max_pool3d, grid_sample, max_unpool1d, max_unpool2d, max_unpool3d
+)  # fmt: skip
 __all__ = [
     "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid",
     "grid_sample", "max_pool1d_with_indices", "max_pool2d_with_indices",

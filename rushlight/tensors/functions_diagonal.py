@@ -71,5 +71,7 @@ def diagonal_scatter(
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    if self.dim() < 2:
+        raise RuntimeError("dimensions must larger than 1")
     diagonal(self).fill_(fill_value)
     return self

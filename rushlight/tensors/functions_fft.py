@@ -13,6 +13,7 @@ from rushlight import ops
 from rushlight.base.dtypes import DType
 from rushlight.ir.node import const_node
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_fft
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functions_complex import conj_physical
 from rushlight.tensors.functions_math import finish
@@ -355,3 +356,4 @@ FFT: dict[str, Callable] = by_name(
     fft, ifft, rfft, irfft, hfft, ihfft, fft2, ifft2, rfft2, irfft2, hfft2, ihfft2, fftn, ifftn,
     rfftn, irfftn, hfftn, ihfftn, fftfreq, rfftfreq, fftshift, ifftshift,
 )  # fmt: skip
+FFT = {name: follow_fft(function, name) for name, function in FFT.items()}

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.functions_complex import conj
@@ -27,7 +28,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if fits and input._dtype is not other._dtype:  # PyTorch looks at the shapes first
         have = f"{cpp_name(input._dtype)} != {cpp_name(other._dtype)}"
         raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {have}")
-    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out)
+    return finish(apply(ops.matmul, (input, other), label=_product_label(input, other)), out, True)
 
 
 def _product_label(a: Tensor, b: Tensor) -> str:
@@ -89,10 +90,17 @@ def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     if not input.dim() or not other.dim():
         return apply(ops.mul, (input, other))
+    if input.dim() == other.dim() == 1:
+        with autocast_off():  # PyTorch takes `dot`, which autocast leaves alone
+            return tensordot(input, other, ([-1], [-1]))
     return tensordot(input, other, ([-1], [-1]))
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """Each element of the one times each of the other vector."""
+    for name, value in (("self", input), ("vec2", vec2)):
+        if value.dim() != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {value.dim()}-D")
     return apply(ops.mul, (unsqueeze(input, 1), unsqueeze(vec2, 0)))
 
 
@@ -113,12 +121,28 @@ def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) 
     return apply(ops.add, (scaled, product), label=label)
 
 
+def _check_dtypes(base: Tensor, first: Tensor, second: Tensor) -> None:
+    for name, x in (("self", base), ("mat1", first)):
+        if x._dtype is not second._dtype:
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got {x._dtype.scalar_name} and "
+                f"{second._dtype.scalar_name}"
+            )
+
+
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    (input,) = product_operands(input)
+    input, mat1, mat2 = product_operands(input, mat1, mat2)
+    _check_dtypes(input, mat1, mat2)
     return _combined(input, mm(mat1, mat2), beta, alpha, "AddmmBackward0")
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if not input._dtype is mat._dtype is vec._dtype:
+        have = ", ".join(x._dtype.scalar_name for x in (input, mat))
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {have}, and "
+            f"{vec._dtype.scalar_name}"
+        )
     return _combined(input, mv(mat, vec), beta, alpha, "AddmvBackward0")
 
 
@@ -129,14 +153,21 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
-    (input,) = product_operands(input)
+    input, batch1, batch2 = product_operands(input, batch1, batch2)
+    names = [cpp_name(x._dtype) for x in (input, batch1, batch2)]
+    if len(set(names)) > 1:
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
+            f"{names[2]}"
+        )
     return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
 
 
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
-    (input,) = product_operands(input)
+    input, batch1, batch2 = product_operands(input, batch1, batch2)
+    _check_dtypes(input, batch1, batch2)
     return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
 
 
@@ -211,6 +242,10 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = None) -> T
     if x1.dim() < 2 or x2.dim() < 2:
         which, x = ("X1", x1) if x1.dim() < 2 else ("X2", x2)
         raise RuntimeError(f"cdist only supports at least 2D tensors, {which} got: {x.dim()}D")
+    if x1._dtype is not x2._dtype and x1._dtype.kind == x2._dtype.kind == "float":
+        raise RuntimeError(
+            f"expected scalar type {x1._dtype.scalar_name} but found {x2._dtype.scalar_name}"
+        )
     if x1._dtype.is_complex:
         shown = cpp_name(x1._dtype)
         raise RuntimeError(f"cdist only supports floating-point dtypes, X1 got: {shown}")
@@ -314,6 +349,9 @@ def _contract(na: str, a: Tensor, nb: str, b: Tensor, later: set[str]) -> tuple[
                     f"with previously seen size {size[n]}"
                 )
             size[n] = max(s, size.get(n, 1)) if s else 0
+    names = "".join(batch + rows + columns)
+    if not shared:  # nothing is summed: no product, which autocast would lower
+        return names, _times(_lined(a, na, batch + rows, size), b, nb, batch + columns, len(batch))
     a = _lined(a, na, batch + rows + shared, size)
     b = _lined(b, nb, batch + shared + columns, size)
 
@@ -322,8 +360,15 @@ def _contract(na: str, a: Tensor, nb: str, b: Tensor, later: set[str]) -> tuple[
 
     left = reshape(a, (volume(batch), volume(rows), volume(shared)))
     right = reshape(b, (volume(batch), volume(shared), volume(columns)))
-    names = "".join(batch + rows + columns)
     return names, reshape(matmul(left, right), [size[n] for n in names])
+
+
+def _times(a: Tensor, b: Tensor, names: str, order: list[str], batch: int) -> Tensor:
+    """Each row of `a` (batch, rows) by each column of `b`, whose letters get this order."""
+    b = permute(b, [names.index(n) for n in order])
+    b = reshape(b, (*b._shape[:batch], *(1,) * (a.dim() - batch), *b._shape[batch:]))
+    a = reshape(a, (*a._shape, *(1,) * (len(order) - batch)))
+    return apply(ops.mul, (a, b))
 
 
 def _sum_lonely(tensor: Tensor, names: str, other: str, later: set[str]) -> tuple[Tensor, str]:

@@ -7,16 +7,35 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_, complex128, float64, int64, uint8
-from rushlight.tensors.apply import apply
+from rushlight.base.dtypes import (
+    DType,
+    bool_,
+    complex128,
+    dtype_argument,
+    float64,
+    int64,
+    promote_types,
+    uint8,
+)
+from rushlight.ir.opdef import OpDef
+from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
 from rushlight.tensors.inplace import check_inplace, store, write_out
-from rushlight.tensors.numbers import CATEGORY, INEXACT, Defaults, number_of, result_type
-from rushlight.tensors.old_order import old_order
+from rushlight.tensors.numbers import (
+    CATEGORY,
+    INEXACT,
+    Defaults,
+    check_number,
+    number_dtype,
+    number_of,
+    result_type,
+)
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name
 
 
 def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
@@ -31,16 +50,42 @@ def _tensor(value: Any) -> Tensor:
     return value if isinstance(value, Tensor) else tensor_of(value)
 
 
-def add(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    if old:
-        tensors, factor = old_order("add", (input, other, *old), 2, "alpha")
-        return add(*tensors, **factor, out=out)
+def add(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     if not isinstance(input, ACCEPTED):
         raise TypeError(
             f"add(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}"
         )
-    other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return finish(apply(ops.add, (or_tensor(input, other), other)), out)
+    input = or_tensor(input, other)
+    return finish(_with_alpha(ops.add, input, other, alpha), out)
+
+
+def _with_alpha(record: OpDef, input: Any, other: Any, alpha: Any) -> Tensor:
+    """input + alpha * other, or their difference: rounded once, in the dtype of the two."""
+    if alpha.__class__ is int and alpha == 1:
+        return apply(record, (input, other))
+    dtype = result_type([input, other])
+    _check_alpha(alpha, dtype)
+    if alpha == 1:
+        return apply(record, (input, other))
+    wide = dtype.compute
+    a, b = (cast(_tensor(x), wide) for x in (input, other))
+    alpha = bool(alpha) if dtype is bool_ else alpha
+    return cast(apply(record, (a, apply(ops.mul, (b, alpha)))), dtype)
+
+
+def _check_alpha(alpha: Any, dtype: DType) -> None:
+    if alpha.__class__ is bool and dtype is not bool_:
+        raise RuntimeError("Boolean alpha only supported for Boolean results.")
+    if dtype.is_integral and isinstance(alpha, float | complex):
+        raise RuntimeError(
+            "For integral input tensors, argument alpha must not be a floating point number."
+        )
+    if not dtype.is_complex and isinstance(alpha, complex):
+        raise RuntimeError(
+            "For non-complex input tensors, argument alpha must not be a complex number."
+        )
+    if dtype.is_integral:
+        check_number(alpha, dtype)
 
 
 def check_subtract(a: Any, b: Any) -> None:
@@ -58,17 +103,15 @@ def check_subtract(a: Any, b: Any) -> None:
 
 
 def check_power(base: Any, exponent: Any) -> None:
-    if exponent.__class__ is int and exponent < 0 and base._dtype.is_integral:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    if exponent.__class__ is int and base._dtype.is_integral:
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        check_number(exponent, base._dtype)
 
 
-def sub(input: Any, other: Any, *old: Any, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
-    if old:
-        tensors, factor = old_order("sub", (input, other, *old), 2, "alpha")
-        return sub(*tensors, **factor, out=out)
+def sub(input: Any, other: Any, *, alpha: Any = 1, out: Tensor | None = None) -> Tensor:
     check_subtract(input, other)
-    other = other if alpha == 1 else apply(ops.mul, (_tensor(other), alpha))
-    return finish(apply(ops.sub, (or_tensor(input, other), other)), out)
+    return finish(_with_alpha(ops.sub, or_tensor(input, other), other, alpha), out)
 
 
 def or_tensor(value: Any, other: Any) -> Any:
@@ -121,8 +164,8 @@ def square(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    scaled = input if alpha == 1 else apply(ops.mul, (input, alpha))
-    return apply(ops.sub, (other, scaled))
+    check_subtract(input, other)
+    return _with_alpha(ops.sub, other, input, alpha)
 
 
 # Closer than exp(exponent * log(x)), which all other powers of complex numbers are.
@@ -148,7 +191,8 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Tensor:
 
 def float_power(input: Any, exponent: Any) -> Tensor:
     """pow in double precision."""
-    wide = complex128 if result_type([input, exponent]).is_complex else float64
+    dtypes = [v._dtype if isinstance(v, Tensor) else number_dtype(v) for v in (input, exponent)]
+    wide = complex128 if any(dtype.is_complex for dtype in dtypes) else float64
     numbers = complex if wide is complex128 else float
     base, power = (
         apply(ops.cast, (v, wide)) if isinstance(v, Tensor) else numbers(v)
@@ -157,9 +201,23 @@ def float_power(input: Any, exponent: Any) -> Tensor:
     return pow(base if isinstance(base, Tensor) else tensor_of(base, wide), power)
 
 
+def _check_fits(*operands: Any) -> None:
+    """Whole numbers beside whole tensors must fit them."""
+    dtype = result_type(operands)
+    if dtype.is_integral:
+        for value in operands:
+            if not isinstance(value, Tensor):
+                check_number(value, dtype)
+
+
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    need_tensor("clamp", "input", 1, input)
+    bounds = [v for v in (min, max) if v is not None and not isinstance(v, Tensor)]
+    dtype = result_type([input, *[v for v in (min, max) if v is not None]])
+    for value in bounds:
+        check_number(value, dtype)
     return finish(apply(ops.clamp, (input, min, max)), out)
 
 
@@ -169,21 +227,23 @@ def clamp_(self: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def clamp_min(input: Tensor, min: Any) -> Tensor:
-    return apply(ops.clamp, (input, min, None))
+    return clamp(input, min, None)
 
 
 def clamp_max(input: Tensor, max: Any) -> Tensor:
-    return apply(ops.clamp, (input, None, max))
+    return clamp(input, None, max)
 
 
 def where(condition: Tensor, *rest: Any, out: Tensor | None = None, **named: Any) -> Any:
     """where(condition, input, other), or the indices of what is true."""
     if not rest and not named:
         return nonzero_indices(condition)
-    if condition._dtype is uint8:  # PyTorch takes masks of old programs
+    if condition._dtype is uint8:
         condition = condition.to(bool_)
     values = list(rest) + [named[name] for name in ("input", "self", "other") if name in named]
     x, y = values
+    if not (isinstance(x, Tensor) and isinstance(y, Tensor)):
+        _check_fits(x, y)
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
         x = new_tensor(number_of(x, result_type([x, y]), ()))
     return finish(apply(ops.where, (condition, x, y)), out)
@@ -240,26 +300,52 @@ def _largest(dtype: DType) -> float:
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any, *, out: Tensor | None = None) -> Tensor:
+    _need_tensors("lerp", input=input, end=end)
+    for name, value in (("end", end), ("weight", weight)):
+        if isinstance(value, Tensor) and value._dtype is not input._dtype:
+            raise RuntimeError(
+                f"expected dtype {cpp_name(input._dtype)} for `{name}` but got dtype "
+                f"{cpp_name(value._dtype)}"
+            )
     return finish(apply(ops.lerp, (input, end, weight)), out)
 
 
+def _need_tensors(function: str, **values: Any) -> None:
+    for position, (name, value) in enumerate(values.items(), 1):
+        need_tensor(function, name, position, value)
+
+
+def _factor(value: Any, *tensors: Tensor) -> Any:
+    """The factor of addcmul and addcdiv, as a number of the result's dtype."""
+    dtype = result_type(tensors)
+    if not isinstance(value, Tensor):
+        check_number(value, dtype)
+        return int(value) if dtype.is_integral else value
+    return value
+
+
 def addcmul(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Any = 1,
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    if old:
-        tensors, factor = old_order("addcmul", (input, tensor1, tensor2, *old), 3, "value")
-        return addcmul(*tensors, **factor, out=out)
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    _need_tensors("addcmul", input=input, tensor1=tensor1, tensor2=tensor2)
+    value = _factor(value, input, tensor1, tensor2)
     return finish(apply(ops.addcmul, (input, tensor1, tensor2, value)), out)
 
 
 def addcdiv(
-    input: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Any = 1,
-    out: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    if old:
-        tensors, factor = old_order("addcdiv", (input, tensor1, tensor2, *old), 3, "value")
-        return addcdiv(*tensors, **factor, out=out)
+    input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
+) -> Tensor:
+    _need_tensors("addcdiv", input=input, tensor1=tensor1, tensor2=tensor2)
+    if tensor1._dtype.is_integral and tensor2._dtype.is_integral:
+        raise RuntimeError(
+            "Integer division with addcdiv is no longer supported, and in a future  release "
+            "addcdiv will perform a true division of tensor1 and tensor2. The historic addcdiv "
+            "behavior can be implemented as (input + value * torch.trunc(tensor1 / "
+            "tensor2)).to(input.dtype) for integer inputs and as (input + value * tensor1 / "
+            "tensor2) for float inputs. The future addcdiv behavior is just the latter "
+            "implementation: (input + value * tensor1 / tensor2), for all dtypes."
+        )
+    value = _factor(value, input, tensor1, tensor2)
     return finish(apply(ops.addcdiv, (input, tensor1, tensor2, value)), out)
 
 
@@ -271,13 +357,26 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 def cast_result_type(*operands: Any) -> DType:
     """torch.result_type."""
+    for operand in operands:
+        if isinstance(operand, type | DType):
+            kinds = ", ".join(type(value).__name__ for value in operands)
+            raise TypeError(
+                f"result_type() received an invalid combination of arguments - got ({kinds})"
+            )
     return result_type(operands)
 
 
+def promote_dtypes(type1: DType, type2: DType) -> DType:
+    """torch.promote_types: the smallest dtype that both convert to."""
+    a = dtype_argument(type1, "promote_types", "type1", 1)
+    return promote_types(a, dtype_argument(type2, "promote_types", "type2", 2))
+
+
 def can_cast(from_: DType, to: DType) -> bool:
-    if CATEGORY[from_.kind] > CATEGORY[to.kind]:
-        return False
-    return not (from_.kind == "int" and to.kind == "uint")
+    """Does a value of the one dtype have a meaning in the other?"""
+    from_ = dtype_argument(from_, "can_cast", "from_", 1)
+    to = dtype_argument(to, "can_cast", "to", 2)
+    return CATEGORY[from_.kind] <= CATEGORY[to.kind]
 
 
 ALIASES = {

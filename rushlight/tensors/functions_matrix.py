@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, int64
+from rushlight.base.dtypes import DType, bool_, int64
 from rushlight.base.errors import LinAlgError
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follow_linalg
 from rushlight.tensors.creation import empty, eye, ones
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_complex import adjoint, conj
@@ -30,7 +31,7 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import amax, amin, cast_to, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
-from rushlight.tensors.functions_shape import stack
+from rushlight.tensors.functions_shape import flip, stack
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     LINALG as SOLVE_LINALG,
@@ -308,6 +309,18 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
     return stack(rows, -1)
 
 
+def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    """torch.vander: powers of each element of a vector, the highest first unless `increasing`."""
+    if x.dim() != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    if N is not None and N < 0:
+        raise RuntimeError("N must be non-negative.")
+    if N == 0:
+        return empty(x._shape[0], 0, dtype=int64 if x._dtype is bool_ else x._dtype)
+    powers = vander(x, N)
+    return powers if increasing else flip(powers, -1)
+
+
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The dot product of vectors along dim, the first conjugated."""
     return finish(sum_(conj(x) * y, dim), out)
@@ -371,12 +384,14 @@ def ormqr(
 
 
 LINALG: dict[str, Callable] = {
-    "LinAlgError": LinAlgError, **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
+    **PRODUCTS, **SOLVE_LINALG, **FACTOR_LINALG,
     **by_name(
         matrix_norm, norm, cond, matrix_rank, pinv, lstsq, multi_dot, tensorinv, tensorsolve,
         vander, vecdot, matrix_exp, householder_product,
     ),
 }  # fmt: skip
+LINALG = {name: follow_linalg(function, name) for name, function in LINALG.items()}
+LINALG["LinAlgError"] = LinAlgError
 
 
 def old_norm(
@@ -390,7 +405,7 @@ def old_norm(
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "norm": old_norm,
+    "norm": old_norm, "vander": old_vander,
     "pinverse": pinverse, "matrix_exp": matrix_exp, "ormqr": ormqr, "orgqr": householder_product,
 }  # fmt: skip
-METHODS = dict(FUNCTIONS)
+METHODS = {name: function for name, function in FUNCTIONS.items() if name != "vander"}

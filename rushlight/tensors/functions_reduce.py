@@ -15,11 +15,12 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import finish
+from rushlight.tensors.functions_math import finish, sub
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -34,7 +35,11 @@ AMinMax = result_class("aminmax", ("min", "max"))
 
 def _dims(dim: Any) -> Any:
     """None and () are all dims; a list becomes a tuple."""
-    return dim if dim is None or isinstance(dim, int) else tuple(dim) or None
+    if dim is None or isinstance(dim, int):
+        return dim
+    if hasattr(dim, "__index__") and not getattr(dim, "ndim", 0):
+        return dim.__index__()
+    return tuple(dim) or None
 
 
 def cast_to(input: Tensor, dtype: DType | None) -> Tensor:
@@ -281,7 +286,10 @@ def vector_norm(
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    return vector_norm(apply(ops.sub, (input, other)), p)
+    """The norm of the difference."""
+    need_tensor("dist", "input", 1, input)
+    need_tensor("dist", "other", 2, other)
+    return vector_norm(sub(input, other), p)
 
 
 # Scans -------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight import ops
-from rushlight.tensors.apply import apply
+from rushlight.tensors.autocast_rules import follows, in_low
 from rushlight.tensors.functional_act import dropout as drop
+from rushlight.tensors.functional_act import linear
 from rushlight.tensors.functions_select import index_select, known
 from rushlight.tensors.functions_shape import cat, stack
 from rushlight.tensors.functions_view import reshape, transpose
@@ -64,8 +64,11 @@ def _run(
 def _padded(mode: str, input: Tensor, states: States, *settings: Any) -> tuple[Tensor, States]:
     params, has_biases, num_layers, dropout, train, bidirectional, batch_first = settings
     input = transpose(input, 0, 1) if batch_first else input
-    output, finals = _run(mode, input, states, params, has_biases, num_layers, dropout, train,
-                          bidirectional, None)  # fmt: skip
+    run = (
+        follows(_run, in_low) if mode == "LSTM" else _run
+    )  # PyTorch's LSTM kernel is low as a whole
+    output, finals = run(mode, input, states, params, has_biases, num_layers, dropout, train,
+                         bidirectional, None)  # fmt: skip
     return transpose(output, 0, 1) if batch_first else output, finals
 
 
@@ -120,8 +123,8 @@ def _cell(
     mode: str, input: Tensor, states: States, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> States:  # fmt: skip
-    gates_x = apply(ops.linear, (input, w_ih, b_ih))
-    gates_h = apply(ops.linear, (states[0], w_hh, b_hh))
+    gates_x = linear(input, w_ih, b_ih)
+    gates_h = linear(states[0], w_hh, b_hh)
     return next_state(mode, gates_x, gates_h, states, None)
 
 

@@ -20,13 +20,16 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
 from rushlight.tensors.index_checks import check_index
-from rushlight.tensors.indexing import getitem, put
+from rushlight.tensors.indexing import check_same, getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import check_number, result_type
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.type_names import cpp_name, number_name
 
 Sort = result_class("sort", ("values", "indices"))
 TopK = result_class("topk", ("values", "indices"))
@@ -107,7 +110,7 @@ def _scattered(record: OpDef, input: Tensor, dim: int, index: Tensor, *rest: Any
         return input.clone()
     src = rest[0]
     if src._dtype is not input._dtype:
-        raise RuntimeError(f"{record.name}(): Expected self.dtype to be equal to src.dtype")
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     x, at = _lined(input, index), _lined(index, input)
     _check_range(x, dim, at)
     result = apply(record, (x, dim, at, _lined(src, at), *rest[1:]))
@@ -118,6 +121,7 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
             reduce: str | None = None) -> Tensor:  # fmt: skip
     given = src if value is None else value
     if not isinstance(given, Tensor):
+        check_number(given, input._dtype)
         given = expand(tensor_of(given, input._dtype), index._shape)
     if reduce is None:
         return _scattered(ops.scatter, input, dim, index, given)
@@ -169,7 +173,10 @@ def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> T
 
 def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     if source._dtype is not self._dtype:
-        raise RuntimeError("index_add_(): self and source must have the same scalar type")
+        raise RuntimeError(
+            f"index_add_(): self ({self._dtype.scalar_name}) and source "
+            f"({source._dtype.scalar_name}) must have the same scalar type"
+        )
     at = wrap_dim(dim, self.dim())
     have, want = list(source._shape), list(self._shape)
     if self.dim() and source.dim() and (have[:at] + have[at + 1 :] != want[:at] + want[at + 1 :]):
@@ -185,10 +192,23 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    _need_long(index, "index_copy_()")
+    if source._dtype is not self._dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{self._dtype.scalar_name} and (source) {source._dtype.scalar_name}"
+        )
     at, size = (wrap_dim(dim, self.dim()), self._shape) if self.dim() else (0, (1,))
     text = f"index_copy_(): index {{bad}} is out of bounds for dimension {at} with size {size[at]}"
     check_index(index, size[at], text, IndexError)
     return _lines(self, dim, index, source, "set")
+
+
+def _need_long(index: Tensor, name: str) -> None:
+    if index._dtype is not int64 and index.numel():
+        raise RuntimeError(
+            f"{name}: Expected a long tensor for index, but got {index._dtype.scalar_name}"
+        )
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
@@ -198,6 +218,15 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
+    is_complex = (
+        value._dtype.is_complex if isinstance(value, Tensor) else isinstance(value, complex)
+    )
+    if is_complex and not self._dtype.is_complex:
+        raise RuntimeError(
+            "index_fill_(): Converting complex Scalar to non-complex type is not supported"
+        )
+    if index._dtype is not int64 and index.numel():
+        raise IndexError("index_fill_(): Expected dtype int64 for index.")
     dim = wrap_dim(dim, self.dim())
     size = self._shape[dim] if self.dim() else 1
     chosen = new_tensor(ops.zeros((size,), bool_))
@@ -207,6 +236,7 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 
 def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    check_same(self, values)
     if not accumulate:
         self[tuple(indices)] = values
         return self
@@ -222,6 +252,11 @@ def index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
 
 
 def put_(self: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    if source._dtype is not self._dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{self._dtype.scalar_name} and source.dtype = {source._dtype.scalar_name}"
+        )
     flat = self.view(-1)
     put(flat, [(0, reshape(index, (-1,)))], reshape(source, (-1,)), "sum" if accumulate else "set")
     return self
@@ -236,6 +271,7 @@ def _functional(in_place: Callable) -> Callable:
 
 
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
+    _need_long(index, "take()")
     check_apart(out, (input, index))
     result = getitem(reshape(input, (-1,)), index)
     return result if out is None else write_out(out, result)
@@ -243,6 +279,11 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """The elements at the indices along dim, both broadcast; negative ones count from the end."""
+    if indices._dtype is not int64:
+        raise RuntimeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{indices._dtype.scalar_name}"
+        )
     if dim is None:
         return apply(ops.gather, (reshape(input, (-1,)), 0, reshape(indices, (-1,))))
     size = input._shape[wrap_dim(dim, input.dim())]
@@ -253,13 +294,16 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     if mask._dtype is not bool_:
         raise RuntimeError(
-            f"masked_fill only supports boolean masks, but got mask with dtype {mask._dtype}"
+            "masked_fill_ only supports boolean masks, but got mask with dtype "
+            f"{cpp_name(mask._dtype)}"
         )
     if isinstance(value, Tensor) and value.dim():
         raise RuntimeError(
-            f"masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+            f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.dim()} dimension(s)."
         )
+    if not isinstance(value, Tensor):
+        check_number(value, input._dtype)
     if not input._dtype.is_complex:
         value = _without_imaginary(value, input._dtype)
     if isinstance(value, Tensor) and value._dtype is not input._dtype:
@@ -275,8 +319,10 @@ def _without_imaginary(value: Any, dtype: DType) -> Any:
         value = value.item()
     if not isinstance(value, complex):
         return value
+    if dtype is bool_:
+        return bool(value)
     if value.imag:
-        kind = dtype.scalar_name
+        kind = number_name(dtype)
         raise RuntimeError(f"value cannot be converted to type {kind} without overflow")
     return value.real
 
@@ -287,6 +333,19 @@ def masked_fill_(self: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    if source._dtype is not input._dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f"{input._dtype.scalar_name} and {source._dtype.scalar_name}"
+        )
+    if mask._dtype is not bool_:
+        raise RuntimeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{mask._dtype.scalar_name}"
+        )
+    # The kernel checks its reads of the source, but one element is read without an index.
+    if source.numel() == 1 < mask.numel() and int(look(mask).sum()) > 1:
+        raise RuntimeError("Number of elements of source < number of ones in mask")
     return apply(ops.masked_scatter, (input, mask, source))
 
 
@@ -359,14 +418,38 @@ def searchsorted(
     side: str | None = None, sorter: Any = None,
 ) -> Tensor:  # fmt: skip
     right = right or side == "right"
-    values = input if isinstance(input, Tensor) else tensor_of(input, sorted_sequence._dtype)
+    _check_boundaries(sorted_sequence, input)
+    values = input
+    if not isinstance(input, Tensor):
+        values = tensor_of(input).to(result_type([sorted_sequence, input]))
     result = apply(ops.searchsorted, (sorted_sequence, values, right))
     return result.to(int32) if out_int32 else result
+
+
+def _check_boundaries(boundaries: Any, input: Any) -> None:
+    need_tensor("searchsorted", "sorted_sequence", 1, boundaries)
+    if not boundaries.dim():
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
+            "dimension"
+        )
+    if boundaries.dim() != 1 and (not isinstance(input, Tensor) or not input.dim()):
+        numel = input.numel() if isinstance(input, Tensor) else 1
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
+            f"dimension is 1, but we got boundaries tensor dim({boundaries.dim()}) and input "
+            f"value's dim(0) numel({numel})"
+        )
 
 
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
+    need_tensor("bucketize", "boundaries", 2, boundaries)
+    if boundaries.dim() != 1:
+        raise RuntimeError(
+            f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
+        )
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 

@@ -270,6 +270,11 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
+    for tensor in tensors:
+        if tensor.dim() != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(tensor._shape)}")
+        if tensor._dtype is not tensors[0]._dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     grids = [reshape(g, (-1,)) for g in _grids(tensors)]
     return stack(grids, 1) if len(grids) > 1 else grids[0]
 
@@ -304,7 +309,8 @@ def as_strided(
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
-    items = [_atleast(t, 2) for t in tensors]
+    dtype = result_type(tensors)
+    items = [_atleast(t, 2).to(dtype) for t in tensors]
     columns = sum(t._shape[1] for t in items)
     rows, at = [], 0
     for t in items:

@@ -6,11 +6,14 @@ Each makes the view's steps (movement records), and the size, stride and offset 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rushlight import ops
+from rushlight.autograd.mode import STATE
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.functions_view import reshape_step, squeeze, unsqueeze
+from rushlight.tensors.size import KEPT
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 
@@ -70,25 +73,41 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def select_at(input: Tensor, dim: int, index: int) -> Tensor:
     """One index of a dimension, already checked."""
-    ndim, shape, strides = input.dim(), input._shape, input.stride()
+    steps, kept, strides, moved = _select_plan(input._shape, input.stride(), dim, index)
+    return make_view(input, steps, kept, strides, input.storage_offset() + moved, "SelectBackward0")
+
+
+@lru_cache(KEPT)
+def _select_plan(shape: tuple, strides: tuple, dim: int, index: int) -> tuple:
+    """Steps, shape, strides and change of the offset."""
+    ndim = len(shape)
     length = _along(ndim, dim, 1, shape)
     kept = (*shape[:dim], *shape[dim + 1 :])
-    steps: tuple = ()
+    steps: tuple = (reshape_step(kept),)
     if length != shape:
         start = _along(ndim, dim, index, 0)
-        steps = ((ops.slice_, (start, length, (1,) * ndim), length, None),)
-    steps = (*steps, reshape_step(kept))
-    return make_view(
-        input, steps, kept, (*strides[:dim], *strides[dim + 1 :]),
-        input.storage_offset() + index * strides[dim], "SelectBackward0",
-    )  # fmt: skip
+        steps = ((ops.slice_, (start, length, (1,) * ndim), length, None), *steps)
+    return steps, kept, (*strides[:dim], *strides[dim + 1 :]), index * strides[dim]
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     if input.dim() == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.dim())
-    return tuple(select_at(input, dim, i) for i in range(input._shape[dim]))
+    parts = tuple(select_at(input, dim, i) for i in range(input._shape[dim]))
+    return _numbered(parts, "Unbind")
+
+
+def _numbered(parts: tuple[Tensor, ...], name: str) -> tuple[Tensor, ...]:
+    """Views of one call, which autograd does not let be changed in place."""
+    if STATE.grad and parts and parts[0]._dtype.is_inexact:
+        for i, part in enumerate(parts):
+            if part._view is not None:
+                part._view.one_of = f"Output {i} of {name}"
+                part._view.label = f"{name}Backward0"
+            if part._grad is not None and part._grad.fn is not None:
+                part._grad.fn.label = f"{name}Backward0"
+    return parts
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
@@ -115,7 +134,9 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's "
                 f"size at dimension {dim}), but got split_sizes={sections}"
             )
-    return _sections(tensor, sections, dim, "SplitBackward0")
+    is_even = isinstance(split_size_or_sections, int)
+    parts = _sections(tensor, sections, dim, "SplitBackward0")
+    return _numbered(parts, "Split" if is_even else "SplitWithSizes")
 
 
 def _sections(tensor: Tensor, sections: Sequence[int], dim: int, label: str) -> tuple[Tensor, ...]:

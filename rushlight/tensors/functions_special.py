@@ -15,13 +15,13 @@ import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, float64, int32
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.interop import look
-from rushlight.tensors.numbers import Defaults, common_dtype
-from rushlight.tensors.operands import checked
+from rushlight.tensors.numbers import INEXACT, Defaults, common_dtype
+from rushlight.tensors.operands import checked, need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -259,9 +259,22 @@ def _extreme(record: Any, a: Tensor, b: Tensor) -> Tensor:
     return _where(apply(ops.isnan, (a,)), b, _where(apply(ops.isnan, (b,)), a, best))
 
 
+def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """0 below zero, 1 above, `values` at zero."""
+    need_tensor("heaviside", "input", 1, input)
+    need_tensor("heaviside", "values", 2, values)
+    if input._dtype is not values._dtype:
+        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+    return finish(apply(ops.heaviside, (input, values)), out)
+
+
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """input times 2 to the power of other."""
-    return finish(apply(ops.mul, (input, apply(ops.pow_, (2.0, other)))), out)
+    if input._dtype.kind not in INEXACT or not other._dtype.is_integral:
+        return finish(apply(ops.mul, (input, apply(ops.pow_, (2.0, other)))), out)
+    dtype = input._dtype
+    power = apply(ops.pow_, (2.0, cast(other, dtype.compute)))
+    return finish(cast(apply(ops.mul, (cast(input, dtype.compute), power)), dtype), out)
 
 
 def frexp(input: Tensor, *, out: Any = None) -> Any:
@@ -339,14 +352,14 @@ SPECIAL: dict[str, Callable] = {
 }  # fmt: skip
 SPECIAL = {name: checked(function, name) for name, function in SPECIAL.items()}
 FUNCTIONS: dict[str, Callable] = {
-    **by_name(polygamma, fmax, fmin, ldexp, frexp),
+    **by_name(polygamma, fmax, fmin, ldexp, frexp, heaviside),
     "i0": PLAIN["i0"], "mvlgamma": multigammaln, "igamma": gammainc, "igammac": gammaincc,
     **{f"special_{name}": function for name, function in SPECIAL.items()},
 }  # fmt: skip
 METHODS: dict[str, Callable] = {
     **{
         name: FUNCTIONS[name]
-        for name in "fmax fmin ldexp frexp i0 mvlgamma igamma igammac".split()
+        for name in "fmax fmin ldexp frexp heaviside i0 mvlgamma igamma igammac".split()
     },
     "polygamma": tensor_polygamma,
 }  # fmt: skip

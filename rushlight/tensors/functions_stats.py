@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import bool_, complex64, complex128, int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import full, linspace
@@ -30,6 +30,7 @@ from rushlight.tensors.functions_select import (
 )
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look
+from rushlight.tensors.numbers import result_type
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -322,7 +323,12 @@ def isin(
     """True where an element is one of the test elements."""
     a = elements if isinstance(elements, Tensor) else tensor_of(elements)
     b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
-    found = any_(unsqueeze(a, -1) == reshape(b, (-1,)), -1)
+    for x in (a, b):
+        if x._dtype in (bool_, complex64, complex128):
+            name = x._dtype.scalar_name
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {name}")
+    dtype = result_type([elements, test_elements])
+    found = any_(unsqueeze(a.to(dtype), -1) == reshape(b.to(dtype), (-1,)), -1)
     return finish(~found if invert else found, out)
 
 

@@ -88,6 +88,10 @@ def _repeated(counts: np.ndarray) -> np.ndarray:
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    if not input._dtype.is_integral:
+        raise NotImplementedError(
+            f"\"bincount_cpu\" not implemented for '{input._dtype.scalar_name}'"
+        )
     values = look(input)
     if values.ndim != 1 or (values.size and values.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
@@ -101,6 +105,10 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    if input._dtype.kind != "float":
+        raise NotImplementedError(
+            f"\"histogram_cpu\" not implemented for '{input._dtype.scalar_name}'"
+        )
     values = look(input).reshape(-1)
     if min == max and values.size:
         min, max = float(values.min()), float(values.max())

@@ -6,13 +6,14 @@ Each makes the view's steps (movement records), and the size, stride and offset 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, dtype_argument
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.size import Size, infer_size, parse_size, view_strides
+from rushlight.tensors.size import KEPT, Size, infer_size, parse_size, view_plan
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 from rushlight.tensors.type_names import expand_name
@@ -31,10 +32,9 @@ def view(input: Tensor, *shape: Any, size: Any = None, dtype: DType | None = Non
     """The same memory under another shape (or, with a dtype, read as other numbers)."""
     if not shape:
         shape = (size if dtype is None else dtype,)
-    if len(shape) == 1 and isinstance(shape[0], DType):
-        return _view_dtype(input, shape[0])
-    wanted = infer_size(parse_size(shape), input.numel())
-    strides = view_strides(input._shape, input.stride(), wanted)
+    if len(shape) == 1 and isinstance(shape[0], DType | type):
+        return _view_dtype(input, dtype_argument(shape[0], "view", "dtype", 1))
+    wanted, strides = view_plan(input._shape, input.stride(), parse_size(shape))
     if strides is None:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
@@ -82,8 +82,7 @@ def _view_size(t: Tensor, dtype: DType, have: int, want: int) -> Tensor:
 
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """A view where the strides allow it, otherwise a copy."""
-    wanted = infer_size(parse_size(shape), input.numel())
-    strides = view_strides(input._shape, input.stride(), wanted)
+    wanted, strides = view_plan(input._shape, input.stride(), parse_size(shape))
     if strides is None:
         return apply(ops.reshape, (input, wanted), label="UnsafeViewBackward0")
     if wanted == input._shape and input._view is not None:
@@ -119,11 +118,16 @@ def permute(input: Tensor, *dims: Any) -> Tensor:
 
 
 def _permuted(t: Tensor, order: tuple, label: str) -> Tensor:
-    shape = tuple([t._shape[d] for d in order])
-    strides = t.stride()
-    steps = ((ops.permute, (order,), shape, None),) if order != tuple(range(len(order))) else ()
-    moved = tuple([strides[d] for d in order])
+    steps, shape, moved = _permute_plan(t._shape, t.stride(), order)
     return make_view(t, steps, shape, moved, t.storage_offset(), label)
+
+
+@lru_cache(KEPT)
+def _permute_plan(shape: tuple, strides: tuple, order: tuple) -> tuple[tuple, tuple, tuple]:
+    """Steps, shape and strides of the dimensions in this order."""
+    new = tuple([shape[d] for d in order])
+    steps = ((ops.permute, (order,), new, None),) if order != tuple(range(len(order))) else ()
+    return steps, new, tuple([strides[d] for d in order])
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:

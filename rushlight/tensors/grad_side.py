@@ -222,15 +222,33 @@ def view_history(edge: Any, tensor: Any, steps: tuple, label: str) -> tuple:
     return edge
 
 
+ONE_OF_SEVERAL = (
+    "This view is the output of a function that returns multiple views. Such functions do not "
+    "allow the output views to be modified inplace. You should replace the inplace operation by an "
+    "out-of-place one."
+)
+
+
 def follow_base(tensor: Any) -> None:
     """After an in-place change of the base, a view's history starts again from the base's."""
     view = tensor._view
     base = view.base  # type: ignore[union-attr]
-    if base is None or tensor._grad is None:
+    if base is None or base._grad is None:
         return
-    fn = None if base._grad is None else base._grad.fn
-    if fn is tensor._grad.base_fn or fn is None:
+    fn = base._grad.fn
+    if fn is None:
         return
+    if tensor._grad is None:
+        if not tensor._dtype.is_inexact:
+            return
+        tensor._grad = Grad(requires=False)
+    elif fn is tensor._grad.base_fn:
+        return
+    if view.one_of:  # type: ignore[union-attr]
+        raise RuntimeError(
+            f"{view.one_of} is a view and its base or another view of its base has been modified "  # type: ignore[union-attr]
+            f"inplace. {ONE_OF_SEVERAL}"
+        )
     before = STATE.grad
     history = view_history((fn, base._grad.number), base, view.own, view.label)  # type: ignore[union-attr]
     STATE.grad = before
@@ -256,11 +274,15 @@ def _check_assigned(tensor: Any, grad: Any) -> None:
     if grad._dtype is not tensor._dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(grad._dtype)}' to a tensor "
-            f"with grad_dtype '{cpp_name(tensor._dtype)}'. The gradient must match the tensor's "
+            f"with grad_dtype '{tensor._dtype.scalar_name}'. The gradient must match the tensor's "
             "grad_dtype (defaults to the tensor's dtype). You can set the tensor's grad_dtype "
             "attribute with a specific dtype, or None to allow any dtype. Set grad_dtype with "
             "caution. Diverging the dtypes of a tensor and its gradient may break downstream "
             "systems that assume they match."
         )
     if grad._shape != tensor._shape:
-        raise RuntimeError("assigned grad has data of a different size")
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(grad._shape)}' to a tensor of size "
+            f"'{list(tensor._shape)}'. Please ensure that the gradient and the tensor are the same "
+            "size"
+        )

@@ -34,6 +34,26 @@ def _is_index(item: Any) -> bool:
     )
 
 
+def plain_key(key: Any) -> tuple | None:
+    """The key as something that can be looked up, if it is made of ints, slices of ints, `...` and
+    None alone."""
+    found: list[Any] = []
+    for item in key if key.__class__ is tuple else (key,):
+        if item.__class__ is slice:
+            parts = (item.start, item.stop, item.step)
+            if not _PLAIN.issuperset(map(type, parts)):
+                return None
+            found.append(parts)
+        elif item.__class__ is int or item is None or item is Ellipsis:
+            found.append(item)
+        else:
+            return None
+    return tuple(found)
+
+
+_PLAIN = frozenset((int, type(None)))
+
+
 def item_of(item: Any) -> Any:
     if item is None or item is Ellipsis or isinstance(item, bool | int | slice | Tensor):
         return item

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import bool_, int64, uint8
+from rushlight.autograd.mode import STATE
+from rushlight.base.dtypes import bool_, int32, int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node
 from rushlight.ops.build import wrap_index
@@ -28,8 +29,9 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import select_at
 from rushlight.tensors.functions_view import expand, permute, reshape, reshape_step
 from rushlight.tensors.index_checks import CHECK_LIMIT
-from rushlight.tensors.index_items import item_of, items_of
+from rushlight.tensors.index_items import item_of, items_of, plain_key
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
+from rushlight.tensors.size import KEPT
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
 
@@ -72,6 +74,12 @@ class _Plan:
         self.strides.append(following or 1)
 
     def view(self) -> Tensor:
+        steps, shape, strides, moved, label = self.parts()
+        source = self.source
+        return make_view(source, steps, shape, strides, source.storage_offset() + moved, label)
+
+    def parts(self) -> tuple[tuple, tuple, tuple, int, str]:
+        """Steps, shape, strides, change of the offset, and the name of its history."""
         source = self.source
         start, length, step = tuple(self.start), tuple(self.length), tuple(self.step)
         steps: tuple = ()
@@ -81,8 +89,7 @@ class _Plan:
         shape = tuple(self.shape)
         if shape != length:
             steps = (*steps, reshape_step(shape))
-        offset = source.storage_offset()
-        offset += sum(a * b for a, b in zip(start, source.stride(), strict=True))
+        moved = sum(a * b for a, b in zip(start, source.stride(), strict=True))
         label = "SliceBackward0"
         if len(shape) < len(length):
             label = "SelectBackward0"
@@ -90,7 +97,26 @@ class _Plan:
             label = "UnsqueezeBackward0"
         elif not steps:
             label = "AliasBackward0"
-        return make_view(source, steps, shape, tuple(self.strides), offset, label)
+        return steps, shape, tuple(self.strides), moved, label
+
+
+# (shape, strides, key) -> parts of the view.
+_BASIC: dict[tuple, tuple] = {}
+
+
+def _basic_view(self: Tensor, key: Any) -> Tensor | None:
+    """The view of a key without tensors; None for other keys."""
+    plain = plain_key(key)
+    if plain is None:
+        return None
+    known = (self._shape, self.stride(), plain)
+    parts = _BASIC.get(known)
+    if parts is None:
+        if len(_BASIC) >= KEPT:
+            _BASIC.clear()
+        parts = _BASIC[known] = _parse(self, key).parts()
+    steps, shape, strides, moved, label = parts
+    return make_view(self, steps, shape, strides, self.storage_offset() + moved, label)
 
 
 def getitem(self: Tensor, key: Any) -> Tensor:
@@ -101,6 +127,9 @@ def getitem(self: Tensor, key: Any) -> Tensor:
         if not -size <= key < size:
             raise _out_of_bounds(key, 0, size)
         return select_at(self, 0, key + size if key < 0 else key)
+    basic = _basic_view(self, key)
+    if basic is not None:
+        return basic
     plan = _parse(self, key)
     view = plan.view()
     if not plan.indices:
@@ -125,29 +154,49 @@ def _inside_pairs(node: Node, key: Any) -> Any:
 
 def setitem(self: Tensor, key: Any, value: Any) -> None:
     mask = _single_mask(key)
-    if not isinstance(value, Tensor):
-        if isinstance(value, bool | int | float):
+    is_number = not isinstance(value, Tensor)
+    if is_number:
+        if isinstance(value, bool | int | float | complex):
             value = new_tensor(number_node(value, self._dtype))
         else:
             value = tensor_of(value, self._dtype)
-    if mask is not None and value.numel() == 1 and mask._shape == self._shape[: mask.dim()]:
+    if mask is not None and not value.dim() and mask._shape == self._shape[: mask.dim()]:
         trail = (1,) * (self.dim() - mask.dim())
         where = reshape(mask, (*mask._shape, *trail)) if trail else mask
         check_inplace(self)
         value = _as(reshape(value, ()), self)
         assign(self, apply(ops.where, (where, value, self), label="IndexPutBackward0"))
         return
+    basic = _basic_view(self, key)
+    if basic is not None:
+        fill(basic, value)
+        return
     plan = _parse(self, key)
     view = plan.view()
     if not plan.indices:
         fill(view, value)
         return
+    if not is_number:
+        check_same(view, value)
     put(view, plan.indices, value, "set")
+
+
+def check_same(target: Tensor, value: Tensor) -> None:
+    """What is put at indices must have the dtype of the tensor."""
+    if value._dtype is not target._dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{target._dtype.scalar_name} for the destination and {value._dtype.scalar_name} for "
+            "the source."
+        )
 
 
 def fill(target: Tensor, value: Tensor) -> None:
     """target[...] = value, broadcast; leading dimensions of size 1 may be too many."""
     check_inplace(target)
+    if value._storage is target._storage and _sees_the_same(target, value):
+        target._counter.version += 1  # `x[i] += v`: what is stored is there
+        return
     shape = value._shape
     while len(shape) > target.dim() and shape[0] == 1:
         shape = shape[1:]
@@ -155,6 +204,14 @@ def fill(target: Tensor, value: Tensor) -> None:
     if value._shape != target._shape:
         value = expand(value, target._shape)
     overwrite(target, apply(ops.cast, (value, target._dtype)) if value is target else value)
+
+
+def _sees_the_same(target: Tensor, value: Tensor) -> bool:
+    """Do two views without history see the same elements in the same way?"""
+    one, other = target._view, value._view
+    if one is None or other is None or STATE.grad and (target.requires_grad or value.requires_grad):
+        return False
+    return one.steps == other.steps and value._shape == target._shape
 
 
 def put(view: Tensor, indices: list, value: Tensor, kind: str) -> None:
@@ -249,7 +306,7 @@ def _add_item(plan: _Plan, item: Any) -> None:
     elif item._dtype in (bool_, uint8):
         _add_mask(plan, item)
     else:
-        if item._dtype.is_inexact:
+        if item._dtype not in (int64, int32):
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         plan.indices.append((len(plan.shape), item))
         plan.whole()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
-from rushlight.base.dtypes import DType
+from rushlight.base.dtypes import DType, bool_, dtype_argument
 from rushlight.tensors.numbers import Defaults
 
 
@@ -13,7 +13,8 @@ class finfo:
     """Limits of a floating point dtype."""
 
     def __init__(self, type: DType | None = None) -> None:
-        dtype = type or Defaults.dtype
+        dtype = Defaults.dtype if type is None else dtype_argument(type, "finfo", "type", 1)
+        dtype = dtype.to_real()
         if dtype.kind != "float":
             raise TypeError(
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle "
@@ -37,14 +38,17 @@ class iinfo:
     """Limits of an integer dtype."""
 
     def __init__(self, type: DType) -> None:
-        if type.kind not in ("int", "uint"):
+        dtype = dtype_argument(type, "iinfo", "type", 1)
+        if dtype is bool_:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        if dtype.kind not in ("int", "uint"):
             raise TypeError(
                 "torch.iinfo() requires an integer input type. Use torch.finfo to handle "
                 "'torch.iinfo'"
             )
-        found = np.iinfo(type.np)
-        self.bits, self.dtype = 8 * type.itemsize, type.name
+        found = np.iinfo(dtype.np)
+        self.bits, self.dtype = 8 * dtype.itemsize, dtype.name
         self.max, self.min = int(found.max), int(found.min)
 
     def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"

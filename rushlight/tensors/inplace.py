@@ -21,20 +21,18 @@ from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
+from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
-from rushlight.tensors.view import write_through
+from rushlight.tensors.type_names import cpp_name
+from rushlight.tensors.view import OVERLAP, write_through
 
 NO_GRAD_VIEW = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-)
-OVERLAP = (
-    "unsupported operation: more than one element of the written-to tensor refers to a single "
-    "memory location. Please clone() the tensor before performing the operation."
 )
 
 
@@ -74,6 +72,13 @@ def check_inplace(tensor: Tensor) -> None:
                 )
         elif view.base is not None:
             base = view.base
+            if view.one_of and base.requires_grad:
+                raise _one_of_several(view)
+            if tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
+                raise RuntimeError(
+                    "a view of a leaf Variable that requires grad is being used in an in-place "
+                    "operation."
+                )
             if not view.tracked and base.requires_grad:
                 raise RuntimeError(NO_GRAD_VIEW)
             if base.requires_grad and base.is_leaf:
@@ -87,6 +92,10 @@ def check_inplace(tensor: Tensor) -> None:
             )
     if view is not None and overlaps(tensor._shape, view.strides):
         raise RuntimeError(OVERLAP)
+
+
+def _one_of_several(view: Any) -> RuntimeError:
+    return RuntimeError(f"{view.one_of} is a view and is being modified inplace. {ONE_OF_SEVERAL}")
 
 
 def inplace(tensor: Tensor, record: OpDef, args: tuple, kwargs: dict | None = None) -> Tensor:
@@ -161,6 +170,8 @@ def _assign(tensor: Tensor, result: Tensor) -> Tensor:
         storage.replace(write_through(before, view.steps, result._value()))
         counter.version += 1
         return tensor
+    if view.one_of:
+        raise _one_of_several(view)
     seen = () if base._view is None else base._view.steps
     if (*seen, *view.own) != view.steps:
         raise NotImplementedError(
@@ -194,7 +205,12 @@ def _adopt(tensor: Tensor, result: Tensor, counter: Any) -> None:
         if old is None:
             tensor._grad = Grad(new.fn, new.number)
         else:
+            is_retained = old.retained and old.fn is not None
+            if is_retained:  # the gradient of the value that the tensor has now
+                old.fn.retains.pop(old.number, None)  # type: ignore[union-attr]
             old.fn, old.number, old.requires, old.retained = new.fn, new.number, True, False
+            if is_retained:
+                tensor.retain_grad()
     elif tensor._grad is not None and tensor._grad.fn is not None:
         like = (tensor._shape, tensor._dtype)
         tensor._grad.fn = ZeroFn((edge_of(tensor),), (like,), "ZeroBackward0")
@@ -243,6 +259,11 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
         hook(variable)
 
 
+def is_plain(a: Any, b: Any) -> bool:
+    """May the sum of two gradients be made as a node?"""
+    return a.__class__ is b.__class__ is Tensor and a._dtype is b._dtype and a._shape == b._shape
+
+
 def check_apart(out: Any, sources: Iterable[Any]) -> None:
     """`out=` of an op that reads its operands while it writes: no memory in common."""
     for target in out if isinstance(out, tuple | list) else (out,):
@@ -273,8 +294,8 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
         )
     if exact and result._dtype is not out._dtype:
         raise RuntimeError(
-            f"Expected out tensor to have dtype {result._dtype.name}, but got {out._dtype.name} "
-            "instead"
+            f"Expected out tensor to have dtype {cpp_name(result._dtype)}, but got "
+            f"{cpp_name(out._dtype)} instead"
         )
     check_can_cast(result._dtype, out._dtype)
     if result._dtype is not out._dtype:
@@ -291,3 +312,4 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
 
 
 TENSORS.accumulate = accumulate
+TENSORS.is_plain = is_plain

@@ -11,9 +11,14 @@ import numpy as np
 
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
-from rushlight.tensors.storage import strided, value_of
+from rushlight.engine.capture import open_session
+from rushlight.engine.realize import flush
+from rushlight.tensors.storage import NUMBERS, strided, value_of
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.view import CONJ, NEG
+
+# Dtypes whose elements are Python's numbers as they lie in memory.
+PLAIN = frozenset(("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64"))
 
 
 def look(tensor: Tensor) -> np.ndarray:
@@ -99,6 +104,13 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 def item(self: Tensor) -> Any:
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    storage, view, dtype = self._storage, self._view, self._dtype
+    if storage.foreign is None and (view is None or not view.changes_elements):
+        node = storage.node
+        if open_session() is None and node.leaf not in NUMBERS and dtype.name in PLAIN:
+            if node.leaf != "buffer":
+                flush((node,))
+            return node.buffer.number(dtype, 0 if view is None else view.offset * dtype.itemsize)
     return _widened(self).reshape(-1)[0].item()
 
 

@@ -33,7 +33,6 @@ from rushlight.base.dtypes import (
     int16,
     int32,
     int64,
-    promote_types,
     uint8,
     uint16,
     uint32,
@@ -85,7 +84,7 @@ from rushlight.tensors.from_data import (
     frombuffer,
     tensor,
 )
-from rushlight.tensors.functions_math import can_cast, cast_result_type
+from rushlight.tensors.functions_math import can_cast, cast_result_type, promote_dtypes
 from rushlight.tensors.generator import (
     Generator,
     default_generator,
@@ -223,7 +222,7 @@ TABLE.update(by_name(
     frombuffer, from_dlpack, from_numpy, full, full_like, linspace, logspace, meshgrid, ones,
     ones_like, tensor, zeros, zeros_like, Generator, get_rng_state, initial_seed, manual_seed, seed,
     set_rng_state, finfo, iinfo, set_printoptions, Size, Tensor, enable_grad, inference_mode,
-    is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, device, promote_types,
+    is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled, device,
     can_cast, flush,
 ))  # fmt: skip
 TABLE.update({dtype.name: dtype for dtype in (
@@ -241,7 +240,8 @@ TABLE.update(
     sparse_bsc=sparse_bsc,
     channels_last=channels_last, channels_last_3d=channels_last_3d,
     contiguous_format=contiguous_format, preserve_format=preserve_format,
-    range=range_, result_type=cast_result_type, dtype=DType, bool=bool_, float=float32,
+    range=range_, result_type=cast_result_type, promote_types=promote_dtypes, dtype=DType,
+    bool=bool_, float=float32,
     double=float64, half=float16, cfloat=complex64,
     cdouble=complex128, chalf=complex32, long=int64, int=int32, short=int16, layout=type(strided),
     memory_format=type(contiguous_format), inf=float("inf"), nan=float("nan"),

@@ -6,8 +6,12 @@ PyTorch's rules of promotion. A complex number is two real inputs of the program
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
+
+import ml_dtypes
+import numpy as np
 
 from rushlight import ops
 from rushlight.base.dtypes import (
@@ -23,7 +27,7 @@ from rushlight.ir.node import Node, scalar_node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.tracked import Tracked
-from rushlight.tensors.type_names import cpp_name
+from rushlight.tensors.type_names import number_name
 
 NUMBERS = frozenset((int, float, bool, complex))
 # Kinds of dtypes that have gradients.
@@ -71,7 +75,7 @@ def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
             return complex_number(arg, dtype)
         arg = float(arg)
     elif isinstance(arg, complex):
-        raise RuntimeError(f"value cannot be converted to type {cpp_name(dtype)} without overflow")
+        _does_not_fit(number_name(dtype))
     elif dtype.kind == "float":
         arg = float(arg)
     elif dtype.kind == "bool":
@@ -79,6 +83,42 @@ def number_of(arg: Any, dtype: DType | None, operands: Sequence[Any]) -> Node:
     else:
         arg = int(arg)
     return scalar_node(arg, dtype)
+
+
+def check_number(value: Any, dtype: DType, name: str = "") -> None:
+    """PyTorch's RuntimeError for a Python number that the dtype does not hold.
+
+    Negative numbers fit unsigned dtypes as far as they wrap around: -255 in uint8, not -256.
+    name: what the text calls the dtype, where it is not the C++ type.
+    """
+    if isinstance(value, complex):
+        if dtype.kind == "complex":
+            for part in (value.real, value.imag):
+                check_number(part, dtype.to_real())
+            return
+        if value.imag and dtype.kind != "bool":
+            _does_not_fit(name or number_name(dtype))
+        value = value.real
+    if dtype.kind == "bool" or value.__class__ is bool:
+        return
+    real = dtype.to_real()
+    if real.kind == "float":
+        if math.isfinite(value) and abs(value) > float(ml_dtypes.finfo(real.np).max):
+            _does_not_fit(name or number_name(dtype))
+        return
+    info = np.iinfo(real.np)
+    low = -int(info.max) if real.kind == "uint" else int(info.min)
+    if not (math.isfinite(value) and low <= value <= int(info.max)):
+        _does_not_fit(name or number_name(dtype))
+
+
+def _does_not_fit(name: str) -> NoReturn:
+    raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+
+
+def wrapped(value: Any, dtype: DType) -> Any:
+    """The number as the dtype holds it: a negative one in an unsigned dtype wraps around."""
+    return int(value) % 256**dtype.itemsize if dtype.kind == "uint" and value < 0 else value
 
 
 def python_number(arg: Any) -> Any:
@@ -94,15 +134,17 @@ def python_number(arg: Any) -> Any:
 
 def common_dtype(record: OpDef, operands: Sequence[Any]) -> DType:
     """PyTorch's promotion; `float` records give integers the default dtype."""
-    first = operands[0]
-    if isinstance(first, Tensor):
-        dtype = first._dtype
-        for arg in operands:
-            if not (isinstance(arg, Tensor) and arg._dtype is dtype):
-                dtype = result_type(operands)
-                break
-    else:
-        dtype = result_type(operands)
+    dtype = None
+    for arg in operands:
+        if arg.__class__ in NUMBERS or not isinstance(arg, Tensor):
+            dtype = result_type(operands)
+            break
+        if dtype is None:
+            dtype = arg._dtype
+        elif arg._dtype is not dtype:
+            dtype = result_type(operands)
+            break
+    assert dtype is not None
     if record.promote == "float" and dtype.kind not in INEXACT:
         return Defaults.dtype
     return dtype
@@ -120,18 +162,22 @@ def result_type(operands: Sequence[Any]) -> DType:
         else:
             kind = number_dtype(arg)
             number = kind if number is None else promote_types(number, kind)
-    result = dims
-    for weaker in (zero, number):
-        if weaker is None:
-            continue
-        if result is None:
-            result = weaker
-        elif CATEGORY[weaker.kind] > CATEGORY[result.kind]:
-            # A float that meets integers takes the default dtype when it is a Python number.
-            keeps_parts = weaker.kind == "complex" and result.kind == "float"
-            result = result.to_complex() if keeps_parts else weaker
+    result = _of_categories(dims, _of_categories(zero, number))
     assert result is not None
     return result
+
+
+def _of_categories(higher: DType | None, lower: DType | None) -> DType | None:
+    """The higher one, unless the lower one is of a higher category (or the higher is bool)."""
+    if higher is None or lower is None:
+        return higher or lower
+    if higher.kind == "complex":
+        return higher
+    if higher.kind == "float":
+        return higher.to_complex() if lower.kind == "complex" else higher
+    if higher.kind == "bool" or lower.kind == "float":
+        return promote_types(higher, lower)
+    return lower if lower.kind == "complex" else higher
 
 
 def number_dtype(arg: Any) -> DType:

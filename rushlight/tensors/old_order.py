@@ -20,7 +20,7 @@ _WARNED: set[str] = set()
 
 
 def old_order(
-    name: str, given: tuple[Any, ...], count: int, *factors: str
+    name: str, given: tuple[Any, ...], count: int, factors: tuple[str, ...]
 ) -> tuple[list[Any], dict[str, Any]]:
     """The `count` tensors among `given`, and the numbers as `factors`. Raises TypeError when there
     are not so many."""
@@ -37,14 +37,15 @@ def old_order(
     return tensors, dict(zip(factors, numbers, strict=False))
 
 
-def takes_old_order(function: Callable[..., Any], name: str, count: int, *factors: str) -> Any:
-    """The function, which takes both orders."""
+def takes_old_order(function: Callable[..., Any], name: str, factors: tuple[str, ...]) -> Any:
+    """The function, which takes both orders; add and sub have two tensors, others three."""
+    count = 2 if factors == ("alpha",) else 3
 
     @functools.wraps(function)
     def either(*args: Any, **kwargs: Any) -> Any:
-        if len(args) > count:
-            tensors, named = old_order(name, args, count, *factors)
-            return function(*tensors, **named, **kwargs)
-        return function(*args, **kwargs)
+        if len(args) <= count:
+            return function(*args, **kwargs)
+        tensors, named = old_order(name, args, count, factors)
+        return function(*tensors, **named, **kwargs)
 
     return either

@@ -54,6 +54,15 @@ def check_operands(name: str, rule: str, args: tuple[Any, ...]) -> None:
         )
 
 
+def need_tensor(function: str, name: str, position: int, value: Any) -> None:
+    """PyTorch's TypeError for a number or another object where a Tensor must be."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{function}(): argument '{name}' (position {position}) must be Tensor, not "
+            f"{type(value).__name__}"
+        )
+
+
 def checked(function: Callable, name: str) -> Callable:
     """The function, with its operands checked where the table names it."""
     rule = number_rule(name)

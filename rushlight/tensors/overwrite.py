@@ -57,7 +57,7 @@ def put(storage: Any, old: Node, new: Buffer | Node) -> None:
     if isinstance(new, Buffer):
         new = buffer_node(new, old.shape, old.dtype)
     if storage.foreign is None:
-        storage.node = new
+        storage.hold(new)
     else:
         storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
 

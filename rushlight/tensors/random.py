@@ -75,14 +75,21 @@ def int_node(low: int, high: int, shape: tuple, generator: Generator | None) -> 
     return ops.add.node(word, scalar_node(low, int64))
 
 
+def _check_drawn(dtype: DType, name: str) -> None:
+    if not dtype.is_inexact:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+
+
 def rand(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = wanted_size(size, options)
-    return made(uniform_node(shape, dtype or Defaults.dtype, generator), **options)
+    shape, dtype = wanted_size(size, options), dtype or Defaults.dtype
+    _check_drawn(dtype, "check_uniform_bounds")
+    return made(uniform_node(shape, dtype, generator), **options)
 
 
 def randn(*size: Any, generator: Any = None, dtype: DType | None = None, **options: Any) -> Tensor:
-    shape = wanted_size(size, options)
-    return made(normal_node(shape, dtype or Defaults.dtype, generator), **options)
+    shape, dtype = wanted_size(size, options), dtype or Defaults.dtype
+    _check_drawn(dtype, "normal_kernel_cpu")
+    return made(normal_node(shape, dtype, generator), **options)
 
 
 def randint(*args: Any, generator: Any = None, dtype: DType = int64, **options: Any) -> Tensor:
@@ -207,7 +214,7 @@ def _store(tensor: Tensor, node: Node) -> Tensor:
 
 def _float_only(tensor: Tensor, name: str) -> DType:
     if tensor._dtype.kind != "float":
-        raise NotImplementedError(f"\"{name}\" not implemented for '{tensor._dtype.name}'")
+        raise NotImplementedError(f"\"{name}\" not implemented for '{tensor._dtype.scalar_name}'")
     return _wide(tensor._dtype)
 
 

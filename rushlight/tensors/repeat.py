@@ -24,7 +24,6 @@ from rushlight.autograd.mode import STATE
 from rushlight.base.devices import DEVICES
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import WAITING
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.realize import PENDING
 from rushlight.engine.undo import RISK
@@ -170,9 +169,8 @@ class Update:
             self._prepare(nodes, values)
         for tensor, place, versions in self.changes:
             storage = storages[tensor]
-            storage.node = values[place]
+            storage.hold(values[place])
             storage.version += versions
-        WAITING.some = True
         if values[-1].serial >= PENDING.due:
             limit_pending(values[-1])
 

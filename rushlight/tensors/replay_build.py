@@ -157,7 +157,7 @@ class Builder:
             gc.collect()  # history of the call in cycles
             if any(ref.saved and ref not in self.session.known for ref in live_refs()):
                 raise Refused("the history of a value is kept outside of it")
-        roots, survive = wanted(())
+        roots, survive, _ = wanted(())
         old = {ref.node for ref in self.session.known if ref.saved and not ref.node.leaf}
         held = {ref.node for ref in live_refs() if not ref.saved}
         roots = [node for node in roots if node not in old or node in held]
@@ -207,7 +207,7 @@ class Builder:
             if ref.saved or not isinstance(ref, Storage) or ref.node is before:
                 continue
             if ref.node.leaf in ("const", "scalar"):
-                ref.node = settle(ref)
+                settle(ref)
             place = self.place_of(ref)
             if self.sources.where[place][0] in ("view", "data"):
                 raise Refused("it changes a view that it was given")

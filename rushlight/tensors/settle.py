@@ -32,7 +32,7 @@ def settled_value(tensor: Any) -> Node:
     is_alone = tensor._counter is storage and getrefcount(storage) == ALONE + more
     if not is_alone or open_session() is not None or not _is_whole(node, tensor):
         return read_through(node, view.steps)
-    storage.node = buffer_node(node.buffer, tensor._shape, tensor._dtype)
+    storage.hold(buffer_node(node.buffer, tensor._shape, tensor._dtype))
     tensor._view = tensor._node = tensor._seen = None
     return storage.node
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
+
+KEPT = 4096  # answers that are kept of each question about sizes
 
 
 class Size(tuple):
@@ -46,6 +49,11 @@ class Size(tuple):
 
 def row_major(shape: Sequence[int]) -> tuple[int, ...]:
     """PyTorch's strides of a contiguous tensor (a size of 0 counts as 1)."""
+    return _row_major(tuple(shape))
+
+
+@lru_cache(KEPT)
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     strides = [1] * len(shape)
     for i in range(len(shape) - 2, -1, -1):
         strides[i] = strides[i + 1] * max(shape[i + 1], 1)
@@ -99,6 +107,15 @@ def infer_size(shape: Sequence[int], numel: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}")
 
 
+@lru_cache(KEPT)
+def view_plan(
+    shape: tuple[int, ...], strides: tuple[int, ...], given: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """The size that is asked for, without -1, and its strides (see `view_strides`)."""
+    wanted = infer_size(given, math.prod(shape))
+    return wanted, view_strides(shape, strides, wanted)
+
+
 def view_strides(
     shape: Sequence[int], strides: Sequence[int], wanted: Sequence[int]
 ) -> tuple[int, ...] | None:
@@ -132,4 +149,11 @@ def parse_size(args: tuple) -> tuple[int, ...]:
     if len(args) == 1 and not isinstance(args[0], int) and hasattr(args[0], "__iter__"):
         if not hasattr(args[0], "_storage") or args[0].dim():
             args = tuple(args[0])
-    return tuple([a if type(a) is int else int(a.__index__()) for a in args])
+    return tuple([a if type(a) is int else _whole(a) for a in args])
+
+
+def _whole(value: Any) -> int:
+    if not hasattr(type(value), "__index__"):
+        name = type(value).__name__
+        raise TypeError(f"argument 'size' (position 1) must be tuple of ints, not {name}")
+    return int(value.__index__())

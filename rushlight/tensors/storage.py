@@ -18,7 +18,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import WAITING, Ref, set_apart
+from rushlight.engine.live import Ref
 from rushlight.engine.realize import flush, read
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -66,8 +66,7 @@ class Storage(Ref):
         elif node.buffer is NO_VALUE:
             read(node)  # raises
         else:
-            self.node = node
-            WAITING.some = True
+            self.hold(node)
 
     def check_room(self, count: int) -> None:
         """Memory that others see keeps its size."""
@@ -104,9 +103,8 @@ class Storage(Ref):
     def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
         """Live in this memory (the caller's, row-major)."""
         buffer = from_address(array.ctypes.data, array.nbytes, array)
-        self.node = buffer_node(buffer, shape, dtype)
+        self.hold(buffer_node(buffer, shape, dtype))
         self.foreign = array.reshape(shape)
-        set_apart(self)
 
     def snapshot(self) -> Node:
         """A node for what foreign memory holds now."""

@@ -245,6 +245,13 @@ class Tensor(GradSide):
     @data.setter
     def data(self, value: Tensor) -> None:
         """Take over another tensor's memory; the history and the version stay."""
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if not value._dtype.is_inexact and self._grad is not None and self._grad.requires:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
         self._view = None if view is None else View(view.steps, view.strides, view.offset)
@@ -325,19 +332,21 @@ def make_view(
     made._shape = shape
     before = () if parent is None else parent.steps
     made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
+    if parent is not None and base is parent.base:
+        made._view.one_of = parent.one_of
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
-    if made._view.widens:
-        made._node = made._seen = None
-    elif tensor._storage.foreign is None:
-        made._node, made._seen = read_through(tensor._value(), steps), tensor._storage.node
+    # What it sees is made when it is read: an index that is only looked at needs no node.
+    made._node = made._seen = None
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
+        base_fn = None if base._grad is None else base._grad.fn
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
-        if made._grad is None:
+            made._grad.base_fn = base_fn
+        elif base_fn is not None:  # else `follow_base` makes it when the base has a history
             made._grad = Grad(requires=False)
-        made._grad.base_fn = None if base._grad is None else base._grad.fn
+            made._grad.base_fn = base_fn
     return made
 
 

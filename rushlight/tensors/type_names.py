@@ -32,13 +32,24 @@ COMPLEX_TYPE_NAMES = {
 _CPP_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
     "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
+    "complex128": "c10::complex<double>", "int8": "signed char", "uint8": "unsigned char",
+    "int16": "short int", "int32": "int", "int64": "long int", "uint16": "short unsigned int",
+    "uint32": "unsigned int", "uint64": "long unsigned int",
 }  # fmt: skip
+# Where a number is converted, whole numbers have names of their own.
+_NUMBER_NAMES = {
+    name: f"{name}_t" for name in "int8 int16 int64 uint8 uint16 uint32 uint64".split()
+}
 
 
 def cpp_name(dtype: DType) -> str:
     """The C++ type that PyTorch's error texts name."""
     return _CPP_NAMES.get(dtype.name, dtype.name)
+
+
+def number_name(dtype: DType) -> str:
+    """The same where the text is about a number that does not fit."""
+    return _NUMBER_NAMES.get(dtype.name) or cpp_name(dtype)
 
 
 def expand_name(dtype: DType) -> str:

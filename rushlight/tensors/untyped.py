@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CPU, device
 from rushlight.base.dtypes import DType, uint8
 from rushlight.base.errors import NotSupportedError
@@ -34,7 +35,7 @@ def own_memory(storage: Storage) -> np.ndarray:
         if node.leaf != "buffer" or any(
             ref is not storage and ref.node is node for ref in live_refs()
         ):
-            storage.node = data_node(array, node.dtype)
+            storage.hold(data_node(array, node.dtype))
     return storage.array()
 
 
@@ -284,6 +285,10 @@ def set_(
     """Take over memory: a tensor's, or a window of a storage."""
     if isinstance(source, TypedStorage):
         source = source.untyped()
+    if self.requires_grad and self.is_leaf and STATE.grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
     if not isinstance(source, UntypedStorage):
         return set_from_tensor(self, source)
     flat = source._tensor.reshape(-1)
@@ -294,7 +299,9 @@ def set_(
     window = flat.as_strided(  # type: ignore[attr-defined]
         tuple(size), tuple(stride or row_major(tuple(size))), storage_offset
     )
+    version = self._counter.version
     self.data = window
+    self._counter.version = version + 1
     return self
 
 

@@ -7,6 +7,7 @@ the last to the first. `strides` and `offset` are what PyTorch shows; the node n
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,10 @@ from rushlight.tensors.storage import data_node
 Step = tuple[OpDef, tuple, tuple, Any]  # record, attributes, result shape, result dtype or None
 # The lazy bits of PyTorch, as names of the steps that stand for them.
 CONJ, NEG = "conj", "neg"
+OVERLAP = (
+    "unsupported operation: more than one element of the written-to tensor refers to a single "
+    "memory location. Please clone() the tensor before performing the operation."
+)
 
 
 class View:
@@ -29,7 +34,17 @@ class View:
     storage (a leaf over a detached view). None: memory is shared, history is not (detach).
     """
 
-    __slots__ = ("steps", "strides", "offset", "base", "own", "tracked", "label", "widens")
+    __slots__ = (
+        "steps",
+        "strides",
+        "offset",
+        "base",
+        "own",
+        "tracked",
+        "label",
+        "widens",
+        "one_of",
+    )
 
     def __init__(
         self, steps: tuple[Step, ...], strides: tuple, offset: int, base: Any = None,
@@ -39,6 +54,7 @@ class View:
         self.base, self.own = base, own
         self.tracked = tracked  # made while autograd recorded
         self.label = label  # the name of its gradient function
+        self.one_of = ""  # "Output 0 of Split" and the like: of a function that gives several
         # Wider numbers than those in memory are seen: see settle.py.
         self.widens = bool(steps) and steps[0][0].name == "read_wider"
 
@@ -80,8 +96,8 @@ def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
         return ops.permute(value, tuple(sorted(range(len(dims)), key=dims.__getitem__)))
     if record is ops.slice_:
         return ops.slice_scatter_(before, value, *attrs)
-    if record is ops.expand:  # only dimensions of size 1 to size 1 reach this
-        return ops.reshape(value, shape)
+    if record is ops.expand:
+        return _undo_expand(value, shape)
     if record is ops.bitcast:
         return ops.bitcast(value, before.dtype)
     if record in (ops.conj, ops.neg):
@@ -99,6 +115,13 @@ def _undo(record: OpDef, attrs: tuple, before: Any, value: Any) -> Any:
         dim, size, step, _ = attrs
         return _undo_unfold(before, value, dim, size, step)
     raise RuntimeError(f"a view made by {record.name} cannot be written through")
+
+
+def _undo_expand(value: Any, shape: tuple) -> Any:
+    """Only dimensions of size 1 to size 1; a part of elements that share memory is refused."""
+    if value.shape != shape and math.prod(value.shape) != math.prod(shape):
+        raise RuntimeError(OVERLAP)
+    return ops.reshape(value, shape)
 
 
 def _undo_unfold(before: Any, value: Any, dim: int, size: int, step: int) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rushlight.backends.cfamily import code as c
 from rushlight.base.dtypes import DType
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.host_calls import run_host_call
 from rushlight.compiler.numbers import ScalarSlots
 from rushlight.compiler.target import HostCall, KernelCall, Plan
@@ -34,6 +35,7 @@ class GroupExecutable:
     functions  one per kernel: what the device launches
     source     the text that was compiled
     binary     what the disk cache keeps
+    decisions  how it is run and why, for `explain`
     """
 
     program: Program
@@ -41,6 +43,7 @@ class GroupExecutable:
     functions: tuple[Any, ...]
     source: str = ""
     binary: bytes = b""
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def scratch(self) -> tuple[tuple[DType, int | Expr], ...]:

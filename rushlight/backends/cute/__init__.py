@@ -1,7 +1,7 @@
-"""Products of matrices in NVIDIA's CuTe DSL, for sm_90 (extra: `cute`): compiled, not launched.
+"""Products of matrices in NVIDIA's CuTe DSL (extra: `cute`), beside Triton on NVIDIA GPUs.
 
-from rushlight.backends.cute.compile_impl import compile_gemm
-print(compile_gemm("bfloat16").ptx)
+import rushlight as torch
+torch._inductor.config.max_autotune_gemm_backends = "CUTLASS,TRITON"    # the first that can
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Mis
 from rushlight.compiler.tile.ir import Program
 
 FIX = "pip install 'rushlight[cute]'"
-WHY = "its products are compiled for sm_90 (compile_gemm), no plan is launched through it"
+WHY = "it makes products beside Triton (max_autotune_gemm_backends names CUTLASS), no whole plan"
 
 
 def find() -> Caps | Missing:

@@ -1,11 +1,11 @@
 """A product for Hopper: TMA fills a ring of tiles in shared memory, warp groups multiply (wgmma).
 
-In: a (m, k) and b (n, k), both with k last, out (m, n). Out: out = epilogue(a @ b.T). Always true:
-m and n are multiples of BM and BN (stores are not masked); k may be any, TMA gives 0 outside.
-**Compiled for sm_90a, not run on a GPU.** cutlass is imported here: whoever wants the kernel loads
-this file.
+In: a `Product` (claims.py), pointers to its buffers, its sizes. Out: what its stores say. Always
+true: what lies outside of the matrices is 0 (TMA) and is not stored; sums are float32; the tile
+program's scalar expressions are the epilogue. **Compiled for sm_90a, not run on a GPU.** cutlass
+is imported here: whoever wants the kernel loads this file.
 
-    warp 0      fill STAGES tiles ahead; after each product, one more
+    warp 0      fill `stages` tiles ahead; after each product, one more
     two groups  wait for a tile; acc += a_tile @ b_tile.T; give the tile back
 """
 
@@ -18,20 +18,21 @@ from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers as hopper
 
-BM, BN, BK, STAGES = 128, 128, 64, 4
+from rushlight.backends.cute.epilogue_impl import finish, number_of, position
+
 GROUPS = 2  # warp groups of 128 threads, each with half of the rows
 THREADS = 128 * GROUPS
 ALIGN = 128
 
 
-def tiles_of(kind, a_layout, b_layout):
+def tiles_of(kind, a_layout, b_layout, stages):
     """The ring's memory for both operands, and the pipeline that guards it."""
     memory = SmemAllocator()
     a_tile = memory.allocate_tensor(kind, a_layout.outer, ALIGN, a_layout.inner)
     b_tile = memory.allocate_tensor(kind, b_layout.outer, ALIGN, b_layout.inner)
     one_a, one_b = (cute.slice_(layout, (None, None, 0)) for layout in (a_layout, b_layout))
     ring = pipeline.PipelineTmaAsync.create(
-        num_stages=STAGES,
+        num_stages=stages,
         producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
         consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, THREADS // 32),
         tx_count=cute.size_in_bytes(kind, one_a) + cute.size_in_bytes(kind, one_b),
@@ -58,24 +59,27 @@ def fill(place, ways):
 @cute.kernel
 def product(
     load_a: cute.CopyAtom, a: cute.Tensor, load_b: cute.CopyAtom, b: cute.Tensor,
-    out: cute.Tensor, mma: cute.TiledMma, a_layout: cute.ComposedLayout,
-    b_layout: cute.ComposedLayout, epilogue: cutlass.Constexpr, kind: cutlass.Constexpr,
+    memories: tuple, numbers: cute.Tensor, sizes: tuple, mma: cute.TiledMma,
+    a_layout: cute.ComposedLayout, b_layout: cute.ComposedLayout, work: cutlass.Constexpr,
 ):  # fmt: skip
-    """One tile of `out`. `kind`: the dtype of the operands."""
+    """One tile of one product. `work`: what is multiplied and stored."""
+    chip = work.chip
     thread, _, _ = cute.arch.thread_idx()
-    row, column, _ = cute.arch.block_idx()
+    row, column, batch = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    a_tile, b_tile, ring = tiles_of(kind, a_layout, b_layout)
+    a_tile, b_tile, ring = tiles_of(work.kind, a_layout, b_layout, chip.stages)
     filling, reading = ring.make_participants()
-    from_a = way(load_a, cute.local_tile(a, (BM, BK), (row, None)), a_tile)
-    from_b = way(load_b, cute.local_tile(b, (BN, BK), (column, None)), b_tile)
+    own_a = a[None, None, batch if work.a.lead != 0 else 0]
+    own_b = b[None, None, batch if work.b.lead != 0 else 0]
+    from_a = way(load_a, cute.local_tile(own_a, (chip.bm, chip.bk), (row, None)), a_tile)
+    from_b = way(load_b, cute.local_tile(own_b, (chip.bn, chip.bk), (column, None)), b_tile)
     mine = mma.get_slice(thread)
     parts_a = mma.make_fragment_A(mine.partition_A(a_tile))
     parts_b = mma.make_fragment_B(mine.partition_B(b_tile))
-    part_out = mine.partition_C(cute.local_tile(out, (BM, BN), (row, column)))
-    acc = cute.make_rmem_tensor(part_out.shape, cutlass.Float32)
+    places = mine.partition_C(cute.make_identity_tensor((chip.bm, chip.bn)))
+    acc = cute.make_rmem_tensor(places.shape, cutlass.Float32)
     turns = cute.size(from_a[2], mode=[1])
-    ahead = cutlass.min(STAGES, turns)
+    ahead = cutlass.min(chip.stages, turns)
     if warp == 0:
         for _ in cutlass.range(ahead, unroll=1):
             fill(filling.acquire_and_advance(), (from_a, from_b))
@@ -92,36 +96,61 @@ def product(
         ready.release()
         if warp == 0 and turn + ahead < turns:
             fill(filling.acquire_and_advance(), (from_a, from_b))
-    done = cute.make_rmem_tensor(acc.shape, out.element_type)
-    done.store(epilogue(acc.load()).to(out.element_type))
-    cute.autovec_copy(done, part_out)
+    finish(work, acc, places, (row, column, batch), memories, numbers, sizes)
+
+
+def matrix(work, side, rows, columns, batch, memories, sizes):
+    """A tensor (rows, columns, batch) over a buffer, as `side` (claims.Matrix) says."""
+    memory = memories[position(work, side.buffer)]
+    offset, lead, across, along = (
+        number_of(value, sizes) for value in (side.offset, side.lead, side.across, side.along)
+    )
+    shape = (number_of(rows, sizes), number_of(columns, sizes), batch if side.lead != 0 else 1)
+    layout = cute.make_layout(shape, stride=(across, along, lead))
+    return cute.make_tensor((memory + offset).align(16), layout)
+
+
+def flat_tensors(work, memories, numbers, sizes):
+    """All buffers as they lie, and the words of a launch."""
+    flat = tuple(
+        cute.make_tensor(pointer, cute.make_layout(number_of(buffer.size, sizes)))
+        for pointer, buffer in zip(memories, work.program.buffers, strict=True)
+    )
+    return flat, cute.make_tensor(numbers, cute.make_layout(work.words))
 
 
 @cute.jit
-def gemm(
-    a: cute.Tensor, b: cute.Tensor, out: cute.Tensor, epilogue: cutlass.Constexpr, stream: CUstream
-):
-    """Launches `product` for every tile of `out`."""
-    along_k, rows = OperandMajorMode.K, LayoutEnum.ROW_MAJOR
-    mma = hopper.make_trivial_tiled_mma(
-        a.element_type, b.element_type, along_k, along_k, cutlass.Float32, (GROUPS, 1, 1), (64, BN)
+def launch(
+    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
+    work: cutlass.Constexpr,
+):  # fmt: skip
+    """Launches `product` for every tile. `memories`: a pointer for each buffer of the program."""
+    chip, grid = work.chip, work.grid
+    known = dict(zip(work.size_names, sizes, strict=False))
+    batch = number_of(work.batch, known)
+    a, b = (
+        matrix(work, side, axis.extent, grid.k.extent, batch, memories, known)
+        for side, axis in ((work.a, grid.m), (work.b, grid.n))
     )
-    tile = (BM, BN, BK)
-    a_layout = hopper.make_smem_layout_a(rows, tile, a.element_type, STAGES)
-    b_layout = hopper.make_smem_layout_b(rows, tile, b.element_type, STAGES)
+    modes = [
+        OperandMajorMode.K if side.is_k_major else OperandMajorMode.MN for side in (work.a, work.b)
+    ]
+    majors = [
+        LayoutEnum.ROW_MAJOR if side.is_k_major else LayoutEnum.COL_MAJOR
+        for side in (work.a, work.b)
+    ]
+    mma = hopper.make_trivial_tiled_mma(
+        a.element_type, b.element_type, *modes, cutlass.Float32, (GROUPS, 1, 1), (64, chip.bn)
+    )
+    tile = (chip.bm, chip.bn, chip.bk)
+    a_layout = hopper.make_smem_layout_a(majors[0], tile, a.element_type, chip.stages)
+    b_layout = hopper.make_smem_layout_b(majors[1], tile, b.element_type, chip.stages)
     load = cpasync.CopyBulkTensorTileG2SOp()
     one_a, one_b = (cute.slice_(layout, (None, None, 0)) for layout in (a_layout, b_layout))
-    load_a, tma_a = cpasync.make_tiled_tma_atom(load, a, one_a, (BM, BK))
-    load_b, tma_b = cpasync.make_tiled_tma_atom(load, b, one_b, (BN, BK))
-    grid = (cute.ceil_div(out.shape[0], BM), cute.ceil_div(out.shape[1], BN), 1)
-    product(
-        load_a, tma_a, load_b, tma_b, out, mma, a_layout, b_layout, epilogue, a.element_type
-    ).launch(grid=grid, block=(THREADS, 1, 1), stream=stream)
-
-
-# What may follow a product, over CuTe's values.
-EPILOGUES = {
-    "none": lambda x: x,
-    "relu": lambda x: cute.where(x > 0.0, x, cute.full_like(x, 0.0)),
-    "square": lambda x: x * x,
-}
+    load_a, tma_a = cpasync.make_tiled_tma_atom(load, a, one_a, (chip.bm, chip.bk))
+    load_b, tma_b = cpasync.make_tiled_tma_atom(load, b, one_b, (chip.bn, chip.bk))
+    flat, words = flat_tensors(work, memories, numbers, known)
+    groups = (cute.ceil_div(a.shape[0], chip.bm), cute.ceil_div(b.shape[0], chip.bn), batch)
+    product(load_a, tma_a, load_b, tma_b, flat, words, sizes, mma, a_layout, b_layout, work).launch(
+        grid=groups, block=(THREADS, 1, 1), stream=stream
+    )

@@ -45,6 +45,9 @@ from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import AttentionGrid, Program
 from rushlight.ir.symint import maximum, product
 
+# So many units share well among the threads of a machine.
+THIN_UNITS = 32
+
 
 def lower_attention_grid(
     context: Callable[[str], KernelContext],
@@ -91,4 +94,7 @@ def _thin_launch(ctx: KernelContext, grid: AttentionGrid, schedule: ThinAttentio
     widths += [x.n.extent for x in grid.sums if x.n is not None]
     work = maximum(grid.l.extent * grid.s.extent * sum(widths) // schedule.lanes, 1)
     count, local = product(emitter.extents), emitter.layout.total
-    return Launch(ctx.function.name, 0, count, local, dot_grain(work), work)
+    grain = dot_grain(work)
+    if isinstance(count, int):  # a thread goes on where what it asked for ahead lies
+        grain = max(grain, count // THIN_UNITS)
+    return Launch(ctx.function.name, 0, count, local, grain, work)

@@ -24,7 +24,6 @@ from rushlight.backends.llvm.attention_steps import in_cases
 from rushlight.backends.llvm.attention_thin_vectors import Index, ThinVectors
 from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
-from rushlight.backends.llvm.micro import emit_transpose
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.pack import (
     Operand,
@@ -36,6 +35,7 @@ from rushlight.backends.llvm.pack import (
 )
 from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinAttention
+from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, PairSum, Store
 from rushlight.ir.scalar import E, acc, cast
@@ -127,7 +127,8 @@ class ThinAttentionEmitter(ThinVectors):
         for number, place in zip(self.accs, self.tiles_at, strict=False):
             self._product(builder, env, number, tile, high, self._local(builder, place))
         in_cases(builder, partial, lambda p: self._scores(builder, env, tile, high, p))
-        self._totals(builder, high)
+        if not self.sums:
+            self._totals(builder, high)
         for part in self.sums:
             self._rescale(builder, part)
             self._add(builder, env, part, tile, high)
@@ -248,23 +249,30 @@ class ThinAttentionEmitter(ThinVectors):
         return builder.extract_element(best, ir.Constant(ir.IntType(32), 0))
 
     def _totals(self, builder: ir.IRBuilder, high: ir.Value) -> None:
-        """One chain of additions per query, all queries side by side."""
+        """The sums of p where nothing else is added up."""
+        rows = range(self.rows)
+        with self.ctx.for_loop(builder, i64(0), high, 1, self._shrunk(builder, rows)) as loop:
+            p = [self._probability(builder, row, loop.index) for row in rows]
+            loop.set_next([builder.fadd(x, y) for x, y in zip(loop.carried, p, strict=True)])
+        self._keep_totals(builder, rows, loop.results)
+
+    def _shrunk(self, builder: ir.IRBuilder, rows: range) -> list[ir.Value]:
+        """The sums of p so far: one chain of additions per query goes on from each."""
         total, shrink = (self._local(builder, at) for at in (self.total_at, self.shrink_at))
-        p = self._local(builder, self.tiles_at[0])
-        start = [
+        return [
             builder.fmul(
                 self._load_one(builder, total, i64(row)), self._load_one(builder, shrink, i64(row))
             )
-            for row in range(self.rows)
+            for row in rows
         ]
-        with self.ctx.for_loop(builder, i64(0), high, 1, start) as loop:
-            added = []
-            for row, value in enumerate(loop.carried):
-                at = builder.add(loop.index, i64(row * KEY_BLOCK))
-                added.append(builder.fadd(value, self._load_one(builder, p, at)))
-            loop.set_next(added)
-        for row, value in enumerate(loop.results):
-            self._store(builder, value, total, i64(row))
+
+    def _keep_totals(self, builder: ir.IRBuilder, rows: range, values: list[ir.Value]) -> None:
+        for row, value in zip(rows, values, strict=True):
+            self._store(builder, value, self._local(builder, self.total_at), i64(row))
+
+    def _probability(self, builder: ir.IRBuilder, row: int, key: ir.Value) -> ir.Value:
+        at = builder.add(key, i64(row * KEY_BLOCK))
+        return self._load_one(builder, self._local(builder, self.tiles_at[0]), at)
 
     # ---- sums ----------------------------------------------------------------------------
 
@@ -285,7 +293,8 @@ class ThinAttentionEmitter(ThinVectors):
     def _add(
         self, builder: ir.IRBuilder, env: Env, part: _Sum, tile: ir.Value, high: ir.Value
     ) -> None:
-        """sums += p @ v; some rows and columns at a time, in registers."""
+        """sums += p @ v; some rows and columns at a time, in registers. The first columns of the
+        first sum take the sums of p along: additions find room beside multiplications."""
         room = 24 if self.ctx.target.registers == 32 else 10
         vectors = min(4, part.step // self.lanes)
         rows = max(1, min(self.rows, room // vectors))
@@ -300,11 +309,13 @@ class ThinAttentionEmitter(ThinVectors):
         self, builder: ir.IRBuilder, env: Env, part: _Sum, tile: ir.Value, high: ir.Value,
         rows: range, columns: range,
     ) -> None:  # fmt: skip
-        base, p = self._local(builder, part.at), self._local(builder, self.tiles_at[0])
+        base = self._local(builder, part.at)
         places = [i64(row * part.step + column) for row in rows for column in columns]
         start = [self._load(builder, base, at) for at in places]
+        adds_up = part is self.sums[0] and columns.start == 0
+        totals = self._shrunk(builder, rows) if adds_up else []
         width: int = part.n.extent  # type: ignore[assignment]
-        with self.ctx.for_loop(builder, i64(0), high, 1, start) as loop:
+        with self.ctx.for_loop(builder, i64(0), high, 1, start + totals) as loop:
             key = IndexEmitter(self.ctx, builder, {}).op("add", tile, loop.index)
             self._prefetch(builder, env, part.value, part.n, key, [i64(c) for c in columns])
             values = []
@@ -314,14 +325,17 @@ class ThinAttentionEmitter(ThinVectors):
                 here = {**env, self.grid.s.name: key, part.n.name: i64(column)}
                 lanes = Lanes(self.lanes, part.n, mask)
                 values.append(emit_value(self.ctx, builder, part.value, here, lanes, {}))
+            p = [self._probability(builder, row, loop.index) for row in rows]
             found, sums = [], iter(loop.carried)
-            for row in rows:
-                at = builder.add(loop.index, i64(row * KEY_BLOCK))
-                many = splat(builder, self._load_one(builder, p, at), self.lanes)
+            for one in p:
+                many = splat(builder, one, self.lanes)
                 found += [self._fma(builder, many, value, next(sums)) for value in values]
+            found += [builder.fadd(total, one) for total, one in zip(sums, p, strict=False)]
             loop.set_next(found)
-        for at, value in zip(places, loop.results, strict=True):
+        for at, value in zip(places, loop.results, strict=False):
             self._store(builder, value, base, at)
+        if adds_up:
+            self._keep_totals(builder, rows, loop.results[len(places) :])
 
     # ---- the end -------------------------------------------------------------------------
 

@@ -38,15 +38,13 @@ class ThinVectors:
         columns: Sequence[ir.Value],
     ) -> None:  # fmt: skip
         """Ask for some columns of a row that comes soon, one line each: a few requests with each
-        load keep memory busy, many at once hold everything up."""
+        load keep memory busy, many at once hold everything up. Behind the last row lies what is
+        read next, or nothing, for which one may ask."""
         while value.op == "cast":
             value = value.args[0]
         if value.op != "load" or value.args:
             return
-        extent = self.ctx.int_expr(builder, self.grid.s.extent, {})
-        index = IndexEmitter(self.ctx, builder, {})
-        following = index.op("add", key, i64(ROWS_AHEAD))
-        following = index.op("min", following, builder.sub(extent, i64(1)))
+        following = IndexEmitter(self.ctx, builder, {}).op("add", key, i64(ROWS_AHEAD))
         for at in columns:
             here = {**env, self.grid.s.name: following, features.name: at}
             emitter = ValueEmitter(self.ctx, builder, here, Lanes(), {})

@@ -22,36 +22,33 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.context import I1, Env, KernelContext, i64
+from rushlight.backends.llvm.context import KernelContext, i64
 from rushlight.backends.llvm.dot_ahead import ahead_of_b, ahead_of_outputs
+from rushlight.backends.llvm.dot_frame import ALIGN, Block, DotFrame, tile_reads
 from rushlight.backends.llvm.dot_pairs import in_pairs, suits_pairs
-from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
+from rushlight.backends.llvm.dot_sliding import SlidingEmitter, inner_grid
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.orient import orient
-from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
-from rushlight.backends.llvm.puts import emit_stores
+from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
 from rushlight.backends.llvm.schedule import (
     DotSchedule,
     ThinSchedule,
     choose_dot_schedule,
     choose_schedule,
+    choose_sliding_schedule,
     dot_grain,
     lanes_of,
 )
 from rushlight.backends.llvm.thin import emit_thin
 from rushlight.backends.llvm.types import Launch, Scratch
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.base.dtypes import int32
 from rushlight.compiler.target import Caps
-from rushlight.compiler.tile.ir import Buffer, DotGrid, Program
-from rushlight.ir.scalar import E, acc, cast
-from rushlight.ir.symint import Expr, ceildiv, maximum, product
-from rushlight.ir.symint_walk import variables
+from rushlight.compiler.tile.ir import DotGrid, Program
+from rushlight.ir.scalar import cast
+from rushlight.ir.symint import maximum, product
 
-ALIGN = 64
 FEW_ROWS = 4
 # Panels that are packed in one sweep over k; those of b wait in the cache for their turn.
 GROUP = 8
@@ -78,12 +75,13 @@ def lower_dot_grid(
     schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         return [emit_thin(ctx, grid, schedule)], []
-    emitter = DotEmitter(ctx, grid, schedule)
+    is_sliding = grid.slides is not None
+    emitter = (SlidingEmitter if is_sliding else DotEmitter)(ctx, grid, schedule)
     emitter.emit()
-    work = maximum(schedule.mc * schedule.nc * grid.k.extent // schedule.lanes, 1)
-    count = product(emitter.extents)
-    local, grain = emitter.layout.total, dot_grain(work)
-    return [Launch(ctx.function.name, 0, count, local, grain, work)], []
+    steps = emitter.inner.k.extent * (emitter.points if is_sliding else 1)
+    work = maximum(schedule.mc * schedule.nc * steps // schedule.lanes, 1)
+    count, grain = product(emitter.extents), dot_grain(work)
+    return [Launch(ctx.function.name, 0, count, emitter.local_bytes, grain, work)], []
 
 
 def plan_dot(
@@ -91,6 +89,11 @@ def plan_dot(
 ) -> tuple[DotGrid, DotSchedule | ThinSchedule]:
     """The form of a contraction that is emitted, and its schedule."""
     lanes = lanes_of(grid.acc_dtype, target)
+    if grid.slides is not None and grid.acc_dtype.is_floating_point:
+        grid = fold_into_columns(fold_shared_batch(grid), lanes)
+        points = sum(grid.slides) - 1
+        return grid, choose_sliding_schedule(grid, inner_grid(grid), points, target, threads)
+    grid = replace(grid, slides=None)
     grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
     schedule = choose_schedule(grid, target, threads)
     if isinstance(schedule, DotSchedule) and suits_pairs(grid, target):
@@ -108,24 +111,9 @@ class Layout:
     total: int
 
 
-@dataclass(frozen=True)
-class Block:
-    """What an instance works on in one step of k."""
-
-    env: Env
-    m0: ir.Value
-    n0: ir.Value
-    m_here: ir.Value
-    n_here: ir.Value
-    k0: ir.Value
-    kc: ir.Value
-    first: ir.Value
-    last: ir.Value | None  # None: there is only one step
-
-
-class DotEmitter:
+class DotEmitter(DotFrame):
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
-        self.ctx, self.grid, self.schedule = ctx, grid, schedule
+        super().__init__(ctx, grid, grid, schedule, 1)
         s, dtype = schedule, grid.acc_dtype
         row_step = s.row_step if s.along_k_a else 0
         # Panels of a a power of two apart would compete for cache lines.
@@ -133,7 +121,6 @@ class DotEmitter:
         steps = (row_step, 1) if row_step else (1, s.rows)
         packed = int32 if s.pairs else dtype
         a, b = cast(grid.a, packed), cast(grid.b, packed)
-        self.one_step = isinstance(grid.k.extent, int) and grid.k.extent <= s.kc
         whole_k = self.one_step or s.kc % s.lanes == 0
         whole_n = s.nc % s.lanes == 0
         self.a = Operand(
@@ -144,7 +131,7 @@ class DotEmitter:
             b, grid.n, grid.k, s.columns, s.lanes, s.along_k_b, packed, None,
             whole_k if s.along_k_b else whole_n,
         )  # fmt: skip
-        reads = _tile_reads(grid, s.lanes)
+        reads = tile_reads(grid, s.lanes)
         self.outputs_ahead = ahead_of_outputs(grid, reads, s) if self.one_step else None
         self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
         asks = self.outputs_ahead is not None or self.b_ahead is not None
@@ -160,8 +147,8 @@ class DotEmitter:
         is_grouped = self.pack_b.in_groups and self.b_ahead is None
         self.group_b = GROUP_B if is_grouped else 1
         self.layout = self._layout()
-        blocks = (ceildiv(grid.m.extent, s.mc), ceildiv(grid.n.extent, s.nc))
-        self.extents = [*(axis.extent for axis in grid.batch), *blocks]
+        self.local_bytes = self.layout.total
+        self.tile = ctx.stack_array(self.element, s.rows * s.columns)
 
     def _layout(self) -> Layout:
         s, size = self.schedule, self.grid.acc_dtype.itemsize
@@ -172,35 +159,6 @@ class DotEmitter:
         b = bytes_of(s.mc * self.k_room + self.a.slack)
         c = b + bytes_of(self.group_b * self.b_step + self.b.slack)
         return Layout(b, c, c if self.one_step else c + bytes_of(s.mc * s.nc))
-
-    def emit(self) -> None:
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        self.tile = ctx.stack_array(self.shape.element, s.rows * s.columns)
-        with ctx.instances(self.extents) as coordinates:
-            builder = ctx.builder
-            *batch, m_block, n_block = coordinates
-            env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
-            m0, m_here = self._part(builder, m_block, grid.m.extent, s.mc)
-            n0, n_here = self._part(builder, n_block, grid.n.extent, s.nc)
-            where = (env, m0, n0, m_here, n_here)
-            k = ctx.int_expr(builder, grid.k.extent, {})
-            if self.one_step:
-                self._step(builder, Block(*where, i64(0), k, I1(1), None))
-                return
-            turns = ctx.int_expr(builder, maximum(grid.k.extent, 1), {})
-            with ctx.for_range(builder, i64(0), turns, s.kc) as k0:
-                kc = min_value(builder, builder.sub(k, k0), i64(s.kc))
-                first = builder.icmp_signed("==", k0, i64(0))
-                last = builder.icmp_signed(">=", builder.add(k0, i64(s.kc)), k)
-                self._step(builder, Block(*where, k0, kc, first, last))
-
-    def _part(
-        self, builder: ir.IRBuilder, number: ir.Value, extent: object, size: int
-    ) -> tuple[ir.Value, ir.Value]:
-        """(start, length) of block `number` of an axis."""
-        start = builder.mul(number, i64(size))
-        left = builder.sub(self.ctx.int_expr(builder, extent, {}), start)
-        return start, min_value(builder, left, i64(size))
 
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
         """One step of k: all tiles of the block."""
@@ -302,27 +260,6 @@ class DotEmitter:
         share = (builder.udiv(m, i64(s.rows)), tiles)
         return self.b_ahead.walk(self.ctx, builder, block.env, at_n, k0, *share)
 
-    def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
-        """Ask for what the epilogue will read per output: it comes while the sums are made."""
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        writes = _tile_writes(grid, s.lanes)
-        touched = dict.fromkeys([*writes, *_tile_reads(grid, s.lanes)])
-        if not touched:
-            return
-        rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
-        m0, n0 = builder.add(block.m0, m), builder.add(block.n0, n)
-        with ctx.for_range(builder, i64(0), rows) as row:
-            env = {**block.env, grid.m.name: builder.add(m0, row), grid.n.name: n0}
-            emitter = ValueEmitter(ctx, builder, env, Lanes(), {})
-            for buffer, at in touched:
-                first = emitter.pointer(buffer, at)
-                for offset in range(0, s.columns * buffer.dtype.itemsize, CACHE_LINE):
-                    prefetch(
-                        builder,
-                        self._bytes(builder, first, offset),
-                        to_write=(buffer, at) in writes,
-                    )
-
     def _multiply(self, builder: ir.IRBuilder, args: list[ir.Value], rows: ir.Value) -> None:
         if self.few is None:
             builder.call(self.micro, args)
@@ -333,64 +270,3 @@ class DotEmitter:
                 builder.call(self.few, args)
             with otherwise:
                 builder.call(self.micro, args)
-
-    def _epilogue(
-        self, builder: ir.IRBuilder, block: Block, tile: ir.Value, m: ir.Value, n: ir.Value
-    ) -> None:
-        """Evaluate and do the stores for the rows and columns of a tile that exist."""
-        ctx, grid, s = self.ctx, self.grid, self.schedule
-        rows = min_value(builder, builder.sub(block.m_here, m), i64(s.rows))
-        columns = min_value(builder, builder.sub(block.n_here, n), i64(s.columns))
-        m0, n0 = builder.add(block.m0, m), builder.add(block.n0, n)
-        result = acc(grid.acc_dtype)
-        with ctx.for_range(builder, i64(0), rows) as row:
-
-            def finish(column: ir.Value, mask: ir.Value | None) -> None:
-                at = builder.add(builder.mul(row, i64(s.columns)), column)
-                pointer = self._elements(builder, tile, at)
-                size = grid.acc_dtype.itemsize
-                sums = builder.load(pointer, typ=self.shape.vector, align=size)
-                env = {
-                    **block.env,
-                    grid.m.name: builder.add(m0, row),
-                    grid.n.name: builder.add(n0, column),
-                }
-                lanes = Lanes(s.lanes, grid.n, mask, s.nc % s.lanes == 0)
-                known = {result: sums}
-                emit_stores(ctx, builder, grid.stores, env, lanes, known)
-
-            in_vectors(ctx, builder, columns, s.lanes, finish)
-
-    def _elements(self, builder: ir.IRBuilder, base: ir.Value, at: ir.Value) -> ir.Value:
-        return builder.gep(base, [at], source_etype=self.shape.element)
-
-    def _bytes(self, builder: ir.IRBuilder, base: ir.Value, offset: int) -> ir.Value:
-        return builder.gep(base, [i64(offset)], source_etype=ir.IntType(8))
-
-
-Place = tuple[Buffer, Expr]
-
-
-def _tile_reads(grid: DotGrid, lanes: int) -> list[Place]:
-    """What the epilogue reads once per output, side by side along n: (buffer, index)."""
-    names = free_names([store.value for store in grid.stores])
-    loads = [node.meta for node in names if node.op == "load" and not node.args]
-    return _in_rows(grid, loads, names, lanes)
-
-
-def _tile_writes(grid: DotGrid, lanes: int) -> list[Place]:
-    """What it writes so."""
-    stores = [(store.dest, store.at) for store in grid.stores if isinstance(store.dest, Buffer)]
-    return _in_rows(grid, stores, free_names([store.value for store in grid.stores]), lanes)
-
-
-def _in_rows(
-    grid: DotGrid, places: list[Place], names: dict[E, frozenset[str]], lanes: int
-) -> list[Place]:
-    return [
-        (buffer, at)
-        for buffer, at in dict.fromkeys(places)
-        if stride_along(at, grid.n.name, names, lanes) == 1
-        and stride_along(at, grid.m.name, names) != 0
-        and all(var.kind != "value" for var in variables(at).values())
-    ]

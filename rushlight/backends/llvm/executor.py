@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from rushlight.backends.llvm.pool import get_pool, is_current
 from rushlight.backends.llvm.pool_ir import native
 from rushlight.runtime.buffer import Buffer, allocate
@@ -45,46 +43,56 @@ class Tables:
 
     regions: int
     launches: int
-    status: np.ndarray
+    status: memoryview
     status_at: int
+    # Ten words for the arguments of `run_plan`, where a run on the caller alone finds them.
+    words: memoryview
+    words_at: int
     local_bytes: int = 0
     # The work of the whole program by the cost hints, in picoseconds.
     work_ps: int = 0
     # Of a run on the caller alone, kept for the next one if it is small.
     scratch: Buffer | None = None
+    # Of the words: for which regions, with which scratch they were written.
+    written: tuple[int, int, int] = (-1, -1, -1)
 
 
 def run_segment(tables: Tables, segment: Segment) -> None:
     """Run the regions in order; after one in which a check failed, no further one."""
-    done = segment.first
-    while done < segment.last and not tables.status[0]:
+    done, last = segment.first, segment.last
+    while done < last and not tables.status[0]:
         if tables.work_ps < PROGRAM_SHARE_PS:
-            done = _run_alone(tables, done, segment.last)
+            done = _run_alone(tables, done, last)
             continue
         pool = get_pool()
         if pool.threads == 1 or not pool.lock.acquire(blocking=False):
-            done = _run_alone(tables, done, segment.last)
+            done = _run_alone(tables, done, last)
             continue
         try:
             if is_current(pool):
                 pool.ensure_local(tables.local_bytes)
-                done = _call(tables, done, segment.last, pool.address, pool.caller_local)
+                done = native().run_plan(
+                    pool.address, tables.regions, tables.launches, done, last,
+                    tables.status_at, pool.caller_local, SLICE_NS, REGION_SHARE_PS, SLICE_PS,
+                )  # fmt: skip
         finally:
             pool.lock.release()
 
 
 def _run_alone(tables: Tables, first: int, last: int) -> int:
-    if not tables.local_bytes:
-        return _call(tables, first, last, None, 0)
-    scratch = tables.scratch
-    if scratch is None or scratch.nbytes < tables.local_bytes:
-        scratch = allocate(tables.local_bytes)
-        tables.scratch = scratch if scratch.nbytes <= KEPT_SCRATCH_BYTES else None
-    return _call(tables, first, last, None, scratch.address)
-
-
-def _call(tables: Tables, first: int, last: int, pool: int | None, local: int) -> int:
-    return native().run_plan(
-        pool, tables.regions, tables.launches, first, last,
-        tables.status_at, local, SLICE_NS, REGION_SHARE_PS, SLICE_PS,
-    )  # fmt: skip
+    local = 0
+    if tables.local_bytes:
+        scratch = tables.scratch
+        if scratch is None or scratch.nbytes < tables.local_bytes:
+            scratch = allocate(tables.local_bytes)
+            tables.scratch = scratch if scratch.nbytes <= KEPT_SCRATCH_BYTES else None
+        local = scratch.address
+    if tables.written != (first, last, local):
+        arguments = (
+            0, tables.regions, tables.launches, first, last,
+            tables.status_at, local, SLICE_NS, REGION_SHARE_PS, SLICE_PS,
+        )  # fmt: skip
+        for place, argument in enumerate(arguments):
+            tables.words[place] = argument
+        tables.written = (first, last, local)
+    return native().run_words(tables.words_at)

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, value_type
+from rushlight.backends.llvm.context import I1, I8, I64, PTR, value_type
 from rushlight.backends.llvm.dot_pairs import multiply_pairs
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
+from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.base.dtypes import DType
 
 
@@ -31,6 +32,7 @@ class MicroShape:
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
     pairs: an element of a panel is two bfloat16 (dot_pairs.py).
+    is_apart: a chain of its own, added to the C tile's (sliding.py), instead of going on with that.
     """
 
     rows: int
@@ -41,6 +43,7 @@ class MicroShape:
     k_step: int
     asks_ahead: bool = False
     pairs: bool = False
+    is_apart: bool = False
 
     @property
     def columns(self) -> int:
@@ -76,6 +79,7 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
     name = f"micro_{'pairs' if shape.pairs else shape.dtype.name}_{size}"
     name += "_ahead" if shape.asks_ahead else ""
+    name += "_apart" if shape.is_apart else ""
     if name in module.globals:
         return module.globals[name]
     more = [PTR, I64, PTR] if shape.asks_ahead else []
@@ -111,7 +115,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     )
     size = shape.dtype.itemsize
     builder = ir.IRBuilder(entry)
-    builder.cbranch(first, start, again)
+    builder.cbranch(I1(1) if shape.is_apart else first, start, again)
     builder.position_at_end(again)
     held = [builder.load(p, align=size, typ=shape.vector) for p in _tile(builder, c, shape)]
     builder.branch(start)
@@ -141,6 +145,9 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     pairs = zip(begun, added, strict=True)
     last = [_phi(builder, shape.vector, (s, start), (e, loop)) for s, e in pairs]
     for value, pointer in zip(last, _tile(builder, c, shape), strict=True):
+        if shape.is_apart:
+            before = builder.load(pointer, align=size, typ=shape.vector)
+            value = builder.select(first, value, builder.fadd(before, value))
         builder.store(value, pointer, align=size)
     builder.ret_void()
 
@@ -188,19 +195,6 @@ def _emit_step(
             held = sums[i * shape.vectors + j]
             result.append(multiply_add(builder, shape, target, row, column, held))
     return result
-
-
-def emit_transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square block of vectors, in log2(n) rounds of perfect shuffles."""
-    lanes = len(rows)
-    half = lanes // 2
-    mask = ir.VectorType(I32, lanes)
-    low = ir.Constant(mask, [i // 2 + lanes * (i % 2) for i in range(lanes)])
-    high = ir.Constant(mask, [half + i // 2 + lanes * (i % 2) for i in range(lanes)])
-    for _ in range(lanes.bit_length() - 1):
-        pairs = zip(rows[:half], rows[half:], strict=True)
-        rows = [builder.shuffle_vector(x, y, m) for x, y in pairs for m in (low, high)]
-    return rows
 
 
 def turn_kernel(module: ir.Module, lanes: int, dtype: DType) -> ir.Function:

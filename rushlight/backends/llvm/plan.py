@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from operator import is_
+from operator import is_, itemgetter
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
 from rushlight.backends.llvm.executor import Segment, Tables, run_segment
-from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS
+from rushlight.backends.llvm.pool_ir import LAUNCH_FIELDS, RUN_WORDS
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
 from rushlight.compiler.host_calls import run_with_shapes
 from rushlight.compiler.numbers import ScalarSlots
@@ -35,6 +36,7 @@ from rushlight.runtime.buffer import Buffer, allocate
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
 OP_PS = 150
+MOST_SIZES = 64
 _LAUNCH_WORDS = len(LAUNCH_FIELDS)
 _FIELD = {name: position for position, name in enumerate(LAUNCH_FIELDS)}
 
@@ -46,14 +48,14 @@ class Layout:
     relative   (position, word) pairs: this word holds the address of that word
     variables  (position, variable): this word is a plain variable of the plan
     exprs      (position, expression over the plan's variables)
-    pointers   (position, buffer): this word is the address of a buffer
+    pointers   the buffers whose addresses the words after all others hold
     """
 
     template: list[int] = field(default_factory=list)
     relative: list[tuple[int, int]] = field(default_factory=list)
     variables: list[tuple[int, int]] = field(default_factory=list)
     exprs: list[tuple[int, Expr]] = field(default_factory=list)
-    pointers: list[tuple[int, int]] = field(default_factory=list)
+    pointers: list[int] = field(default_factory=list)
     scalars: ScalarSlots = field(default_factory=ScalarSlots)
     names: dict[str, int] = field(default_factory=dict)
 
@@ -69,8 +71,9 @@ class Layout:
         return start
 
     def put_pointers(self, buffers: Sequence[int]) -> int:
-        start = self.put(*[0] * len(buffers))
-        self.pointers.extend(enumerate(buffers, start))
+        """Gives the position in `pointers`: these words get their places at the end, together."""
+        start = len(self.pointers)
+        self.pointers.extend(buffers)
         return start
 
     def put_scalars(self, call: KernelCall) -> int:
@@ -86,7 +89,8 @@ class _Step:
     """A launch on its way into the table, with its sizes over the plan's variables."""
 
     launch: Launch
-    tables: tuple[int, int, int]
+    pointers: int
+    tables: tuple[int, int]
     count: int | Expr
     cost_ps: int | Expr
     local_bytes: int | Expr
@@ -98,7 +102,9 @@ class LlvmPlan:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         layout = Layout(names={name: i for i, name in enumerate(plan.variables)})
+        self._buffers, self._variables = len(plan.buffers), len(plan.variables)
         self._status_at = layout.put(0)
+        self._words_at = layout.put(*[0] * RUN_WORDS)
         steps: list[list[_Step]] = []
         self._parts: list[Segment | tuple[HostCall, Callable[..., Any]]] = []
         for region in plan.regions:
@@ -108,20 +114,19 @@ class LlvmPlan:
         self._idle: list[_Run] = []
 
     def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
-        """Run the plan; the status word. An int64 array of pointers is the fastest to give."""
+        """Run the plan; the status word. A list of pointers, or an int64 array, is fast to give."""
         plan = self.plan
-        if len(pointers) != len(plan.buffers) or len(ints) != len(plan.variables):
+        if len(pointers) != self._buffers or len(ints) != self._variables:
             raise ValueError(
                 f"run: {len(plan.buffers)} pointers and {len(plan.variables)} ints are expected, "
                 f"got {len(pointers)} and {len(ints)}"
             )
-        addresses = np.asarray(pointers, np.int64)
         try:
             run = self._idle.pop()
         except IndexError:
             run = _Run(self)
         # A run that is left half-way is not used again: its tables say how far it came.
-        status = run.go(self, addresses, np.asarray(ints, np.int64), numbers)
+        status = run.go(self, pointers, ints, numbers)
         self._idle.append(run)
         return status
 
@@ -148,12 +153,14 @@ class LlvmPlan:
 
     def _write_tables(self, layout: Layout, steps: list[list[_Step]]) -> None:
         flat = [step for region in steps for step in region]
+        end: list[tuple[int, int]] = []  # word -> position among the pointers
         self._launches_at = len(layout.template)
         for step in flat:
             at = layout.put(
                 step.launch.address, 0, 0, 0, step.count, step.launch.grain, step.cost_ps, 0
             )
-            layout.relative += zip(range(at + 1, at + 4), step.tables, strict=True)
+            end.append((at + 1, step.pointers))
+            layout.relative += zip((at + 2, at + 3), step.tables, strict=True)
         self._launch_count = len(flat)
         self._regions_at = len(layout.template)
         done = 0
@@ -161,15 +168,23 @@ class LlvmPlan:
             layout.put(done, len(region), 0)
             done += len(region)
         self._locals_at = layout.put(*[step.local_bytes for step in flat], 0)
+        self._locals_count = len(flat) + 1
+        self.pointers_at = layout.put(*[0] * len(layout.pointers))
+        layout.relative += [(word, self.pointers_at + position) for word, position in end]
 
     def _freeze(self, layout: Layout) -> None:
         """The layout as index arrays."""
         self.template = np.array(layout.template, np.int64)
         self.relative = np.array(layout.relative, np.int64).reshape(-1, 2).T
         self.variables = np.array(layout.variables, np.int64).reshape(-1, 2).T
-        self.pointers = np.array(layout.pointers, np.int64).reshape(-1, 2).T
+        self.pointers = np.array(layout.pointers, np.int64)
+        self.pick = _picker(layout.pointers)
+        self.pack = Struct(f"{len(layout.pointers)}q").pack_into
         self.expr_at = np.array([position for position, _ in layout.exprs], np.int64)
         self.exprs = compile_ints([expr for _, expr in layout.exprs], self.plan.variables)
+        self.sizes_at = np.concatenate([self.variables[0], self.expr_at])
+        # The ints of a run -> words that depend on them, and what is derived from these.
+        self.known_sizes: dict[bytes, tuple[np.ndarray, int, int]] = {}
         self.scalars = layout.scalars.freeze()
 
 
@@ -184,25 +199,32 @@ class _Run:
         self.words = words
         launches = words[loaded._launches_at :][: _LAUNCH_WORDS * loaded._launch_count]
         self.launches = launches.reshape(-1, _LAUNCH_WORDS)
-        self.local_bytes = words[loaded._locals_at :]
+        self.local_bytes = words[loaded._locals_at :][: loaded._locals_count]
         self.ints: bytes | None = None
         self.numbers: tuple[Any, ...] = ()
+        self.bytes = memoryview(words).cast("B")
+        self.pointers = words[loaded.pointers_at :]
+        start, whole = self.memory.address, memoryview(words)
         self.tables = Tables(
-            regions=self.memory.address + 8 * loaded._regions_at,
-            launches=self.memory.address + 8 * loaded._launches_at,
-            status=words[loaded._status_at : loaded._status_at + 1],
-            status_at=self.memory.address + 8 * loaded._status_at,
+            regions=start + 8 * loaded._regions_at,
+            launches=start + 8 * loaded._launches_at,
+            status=whole[loaded._status_at : loaded._status_at + 1],
+            status_at=start + 8 * loaded._status_at,
+            words=whole[loaded._words_at : loaded._words_at + RUN_WORDS],
+            words_at=start + 8 * loaded._words_at,
         )
 
     def go(
-        self, loaded: LlvmPlan, addresses: np.ndarray, ints: np.ndarray, numbers: Sequence[Any]
+        self, loaded: LlvmPlan, addresses: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]
     ) -> int:
-        words = self.words
-        words[loaded.pointers[0]] = addresses[loaded.pointers[1]]
+        if addresses.__class__ is list:
+            loaded.pack(self.bytes, 8 * loaded.pointers_at, *loaded.pick(addresses))
+        else:
+            self.pointers[...] = np.asarray(addresses, np.int64)[loaded.pointers]
         if self.ints is None or self.ints != ints.tobytes():
             self._set_sizes(loaded, ints)
         if len(self.numbers) != len(numbers) or not all(map(is_, numbers, self.numbers)):
-            loaded.scalars.write(words, numbers)
+            loaded.scalars.write(self.words, numbers)
             self.numbers = tuple(numbers)
         status = self.tables.status
         status[0] = 0
@@ -217,7 +239,12 @@ class _Run:
 
     def _set_sizes(self, loaded: LlvmPlan, ints: np.ndarray) -> None:
         self.ints = None
-        words = self.words
+        words, given = self.words, ints.tobytes()
+        known = loaded.known_sizes.get(given)
+        if known is not None:
+            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes = known
+            self.ints = given
+            return
         words[loaded.variables[0]] = ints[loaded.variables[1]]
         if len(loaded.expr_at):
             words[loaded.expr_at] = loaded.exprs(*ints.tolist())
@@ -226,7 +253,12 @@ class _Run:
         costs = counts * self.launches[:, _FIELD["cost_ps"]].astype(np.float64)
         self.tables.work_ps = int(min(costs.sum(), 1e18))
         self.tables.local_bytes = int(self.local_bytes.max())
-        self.ints = ints.tobytes()
+        self.ints = given
+        if len(loaded.known_sizes) >= MOST_SIZES:
+            loaded.known_sizes.clear()
+        loaded.known_sizes[given] = (
+            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes
+        )  # fmt: skip
 
 
 def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
@@ -241,11 +273,8 @@ def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
             f"ints, {len(call.scalars)} scalars; it takes {wanted[0]}, {wanted[1]}, "
             f"{len(program.params)}"
         )
-    tables = (
-        layout.put_pointers(call.buffers),
-        layout.put(*call.ints),
-        layout.put_scalars(call),
-    )
+    pointers = layout.put_pointers(call.buffers)
+    tables = (layout.put(*call.ints), layout.put_scalars(call))
     sizes = {var.name: value for var, value in zip(program.sizes, call.ints, strict=True)}
     steps = []
     for launch in executable.launches:
@@ -258,15 +287,22 @@ def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
             substitute(value, sizes)
             for value in (launch.instances, launch.cost, launch.local_bytes)
         )
-        steps.append(_Step(launch, tables, count, mul(cost, OP_PS), local))
+        steps.append(_Step(launch, pointers, tables, count, mul(cost, OP_PS), local))
     return steps
+
+
+def _picker(places: list[int]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """A function that takes these items of a sequence, as a tuple."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda items: tuple([items[place] for place in places])
 
 
 def _run_host(
     plan: Plan,
     call: HostCall,
     sizes_of: Callable[..., Any],
-    addresses: np.ndarray,
+    addresses: Sequence[int],
     ints: np.ndarray,
 ) -> None:
     sizes = iter(sizes_of(*ints.tolist()))

@@ -37,7 +37,7 @@ class Pool:
         self._memory = allocate(POOL_BYTES)
         self.address = self._memory.address
         self._words = _words(self._memory, POOL_BYTES // 8)
-        self._locals = allocate(8 * threads)
+        self._locals, self._ids = allocate(8 * threads), allocate(8 * threads)
         self._local_list = _words(self._locals, threads)
         self._scratch: list[Buffer] = []
         self.local_bytes = 0
@@ -48,6 +48,8 @@ class Pool:
             "spins": spins,
             "locals": self._locals.address,
             "threads": threads,
+            "ids": self._ids.address,
+            "caller_cpu": -1,
         }
         for name, value in fields.items():
             self._words[OFFSETS[name] // 8] = value
@@ -63,6 +65,7 @@ class Pool:
         ]
         for worker in self._workers:
             worker.start()
+        _words(self._ids, threads)[1:] = [worker.native_id for worker in self._workers]
 
     def ensure_local(self, nbytes: int) -> None:
         """Scratch of at least `nbytes` for every thread (with the lock held, nothing running)."""

@@ -71,6 +71,7 @@ entry:
   %any = icmp sgt i64 %asleep, 0
   br i1 %any, label %wake, label %join
 wake:
+  call void @place_workers(ptr %pool)
   ; Holding the mutex once means every sleeper has either seen the counter or is waiting.
   call i32 @pthread_mutex_lock(ptr %mutex)
   call i32 @pthread_mutex_unlock(ptr %mutex)

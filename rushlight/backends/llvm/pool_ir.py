@@ -7,9 +7,10 @@ Out: `native()`, the compiled functions as ctypes callables (each call gives up 
   worker_main(pool, index)        what a worker thread runs; returns after pool_stop
   run_plan(pool, regions, launches, first, n_regions, status, local, budget_ns, share_ps, slice_ps)
                                   -> next region
+  run_words(words)                run_plan with the ten arguments that lie there
   pause_many(n)                   n turns of the idle loop (to measure how long one is)
 
-The code itself, and how it works, is in pool_text.py and pool_caller.py.
+The code itself, and how it works, is in pool_text.py, pool_place.py and pool_caller.py.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from types import SimpleNamespace
 import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.pool_caller import CALLER
+from rushlight.backends.llvm.pool_place import PLACE, PLACE_NOWHERE
 from rushlight.backends.llvm.pool_text import WORKERS
 
 # Bytes into the pool's struct. What one side writes often has a cache line pair of its own.
 COUNTER, DONE, WORK, SLEEPERS, EXIT, MUTEX, COND, CONFIG = range(0, 1024, 128)
 POOL_BYTES = 1024
-# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads.
+# WORK: launches, number of launches, units, status; CONFIG: spins, locals, threads,
+# ids (the system's numbers of the threads), caller_cpu.
 OFFSETS = {
     "counter": COUNTER,
     "done": DONE,
@@ -44,6 +47,8 @@ OFFSETS = {
     "spins": CONFIG,
     "locals": CONFIG + 8,
     "threads": CONFIG + 16,
+    "ids": CONFIG + 24,
+    "caller_cpu": CONFIG + 32,
 }
 BIAS = 1 << 40
 
@@ -85,7 +90,9 @@ def pool_ir(triple: str, threads: bool = os.name != "nt") -> str:
     family = "x86" if arch in ("x86_64", "i686", "i386") else "aarch64"
     known = family == "x86" or arch in ("aarch64", "arm64")
     declare, pause = _PAUSE[family] if known else ("", "")
-    text = (WORKERS + CALLER).replace("<pause_declare>", declare).replace("<pause>", pause)
+    place = PLACE if sys.platform == "linux" else PLACE_NOWHERE
+    text = WORKERS + place + CALLER + _words_ir()
+    text = text.replace("<pause_declare>", declare).replace("<pause>", pause)
     text = text.replace("<BIAS>", str(BIAS)).replace("<call>", KERNEL_CALL)
     text = text.replace("<CLOCK>", "6" if sys.platform == "darwin" else "1")  # CLOCK_MONOTONIC
     for name, offset in OFFSETS.items():
@@ -99,7 +106,22 @@ _SIGNATURES = {
     "worker_main": (None, 2),
     "pause_many": (None, 2),
     "run_plan": (ctypes.c_int64, 10),
+    "run_words": (ctypes.c_int64, 1),
 }
+RUN_WORDS = _SIGNATURES["run_plan"][1]
+# Of the arguments of run_plan, numbers: all others are addresses.
+_NUMBER_WORDS = (3, 4, 7, 8, 9)
+
+
+def _words_ir() -> str:
+    """`run_words`: one argument is converted faster than ten."""
+    kinds = ["i64" if i in _NUMBER_WORDS else "ptr" for i in range(RUN_WORDS)]
+    lines = ["define i64 @run_words(ptr %words) {"]
+    for i, kind in enumerate(kinds):
+        lines.append(f"  %at.{i} = getelementptr i64, ptr %words, i64 {i}")
+        lines.append(f"  %word.{i} = load {kind}, ptr %at.{i}")
+    given = ", ".join(f"{kind} %word.{i}" for i, kind in enumerate(kinds))
+    return "\n".join([*lines, f"  %next = call i64 @run_plan({given})", "  ret i64 %next", "}", ""])
 
 
 @functools.cache

@@ -29,6 +29,11 @@ from rushlight.ir.symint_walk import evaluate, variables
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
+# Of a contraction whose operand slides: the packed block of a (read from L3 if it must be), sums
+# between steps of k, and steps of k of a panel.
+SLIDING_A_BYTES = 1536 << 10
+SLIDING_C_BYTES = 512 << 10
+SLIDING_STEPS = 512
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
 LONG_INSTANCE_WORK = 32 << 20
@@ -253,6 +258,28 @@ def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSched
         rows, vectors, lanes, mc, nc, kc,
         along_k(grid.a, grid.m, grid.k, lanes), along_k(grid.b, grid.n, grid.k, lanes),
     )  # fmt: skip
+
+
+def choose_sliding_schedule(
+    grid: DotGrid, inner: DotGrid, points: int, target: Target, threads: int
+) -> DotSchedule:
+    """Of a contraction whose b slides (sliding.py), in the axes of `inner`: `points` products."""
+    lanes, size, m = lanes_of(grid.acc_dtype, target), grid.acc_dtype.itemsize, inner.m.extent
+    rows, vectors = _register_block(m, inner.n.extent, lanes, target)
+    if target.avx512:  # short chains, as in `panel_rows`: a vector wide, and as many rows
+        rows = ceildiv(m, max(1, ceildiv(m, lanes))) if isinstance(m, int) else lanes
+        rows, vectors = max(1, rows), 1
+    columns, k = vectors * lanes, inner.k.extent
+    whole_k = isinstance(k, int) and k <= SLIDING_STEPS * 3 // 2
+    kc = max(1, k) if whole_k else SLIDING_STEPS
+    mc = _even_blocks(m, max(1, SLIDING_A_BYTES // (points * kc * size * rows)) * rows, rows)
+    # Sums that wait for further steps lie in cache; without any, a is packed for all columns.
+    most = 1 << 20 if whole_k else SLIDING_C_BYTES // (points * mc * size)
+    nc = _even_blocks(inner.n.extent, max(1, most // columns) * columns, columns)
+    work = replace(inner, k=Axis(inner.k.name, k * points))
+    mc, nc = _share(work, mc, nc, rows, columns, threads)
+    on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
+    return DotSchedule(rows, vectors, lanes, mc, nc, kc, *on_k)
 
 
 def lanes_of(dtype: DType, target: Target) -> int:

@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.access import find_accesses
 from rushlight.backends.llvm.context import Env, KernelContext, i64
-from rushlight.backends.llvm.micro import MicroShape, emit_transpose, multiply_add
+from rushlight.backends.llvm.micro import MicroShape, multiply_add
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.pack import (
     Operand,
@@ -30,6 +30,7 @@ from rushlight.backends.llvm.pack import (
 )
 from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
+from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.types import Launch
 from rushlight.backends.llvm.values import Lanes, emit_value
 from rushlight.compiler.tile.ir import DotGrid

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.backends.cfamily import code as c
+from rushlight.backends.cfamily.module_impl import load_module
 from rushlight.backends.triton.driver_impl import caps_of
-from rushlight.backends.triton.module_impl import load_module
+from rushlight.backends.triton.flash import FlashKernel
 from rushlight.backends.triton.module_text import lowered, print_module
+from rushlight.backends.triton.space import AnySchedule
+from rushlight.backends.triton.tiles import TileKernel
 from rushlight.base.dtypes import DType, int64
 from rushlight.compiler.tile.ir import Program
 
@@ -39,9 +42,11 @@ class Compiled:
     scratch_bytes: int = 0
 
 
-def compile_for(programs: Sequence[Program], target: str) -> list[Compiled]:
-    """Every kernel of the programs, for a chip of TARGETS."""
-    found = lowered(programs, caps_of(target))
+def compile_for(
+    programs: Sequence[Program], target: str, wanted: AnySchedule | None = None
+) -> list[Compiled]:
+    """Every kernel of the programs, for a chip of TARGETS. `wanted`: how products are cut."""
+    found = lowered(programs, caps_of(target), wanted)
     return compile_lowered(found, print_module(found, narrow=True), target)
 
 
@@ -70,6 +75,8 @@ def _compile(function: Any, program: c.ThreadProgram, kernel: c.Kernel, target: 
         attrs={(i,): [["tt.divisibility", ALIGNED]] for i in range(len(names))},
     )
     options = {"num_warps": max(1, kernel.threads // warp), "enable_fp_fusion": False}
+    if isinstance(kernel, (TileKernel, FlashKernel)):
+        options["num_stages"] = kernel.schedule.stages
     made = triton.compile(source, target=GPUTarget(backend, chip, warp), options=options)
     text, binary = ("ptx", "cubin") if backend == "cuda" else ("amdgcn", "hsaco")
     return Compiled(

@@ -27,14 +27,25 @@ def find() -> Caps | Missing:
     if importlib.util.find_spec("triton") is None:
         return Missing("triton is not installed", FIX)
     if config.triton_interpret:
-        return caps_of(f"interpreted by triton {version('triton')}")
+        return caps_of(_features("interpreted", ""))
     gpu = open_gpu()
     if isinstance(gpu, str):
         return Missing(f"no GPU for Triton's kernels: {gpu}", INTERPRET)
     target = target_of(gpu)
     if not target:
         return Missing(f"no kernels for {gpu.name} (compute capability {gpu.capability})")
-    return caps_of(f"{target}|{gpu.name}|triton {version('triton')}")
+    return caps_of(_features(target, gpu.name))
+
+
+def _features(chip: str, name: str) -> str:
+    """Part of every key: also who may make products, and whether schedules are measured."""
+    makers = config.max_autotune_gemm_backends + (" measured" if config.max_autotune else "")
+    return f"{chip}|{name}|triton {version('triton')}|{makers}"
+
+
+def chip_of(caps: Caps) -> str:
+    """The chip that kernels are for; "interpreted": none."""
+    return caps.features.split("|")[0]
 
 
 def target_of(gpu: Gpu) -> str:

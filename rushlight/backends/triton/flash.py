@@ -20,13 +20,13 @@ from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.attention import Attention, lower_attention, sides_of
 from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, Machine
-from rushlight.backends.triton.tiles import MOST, Side, TilePrinter, fitted
+from rushlight.backends.triton.space import FLASH_SPACE, MOST, FlashSchedule, fitted
+from rushlight.backends.triton.tiles import Side, TilePrinter
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import product
 
-ROWS = 32
 LEAST_VALUE = 'float("-inf")'
 TURN = c.Note("one tile")  # where the loop over tiles prints its body
 ONE = ir.Axis("of_row", 1)  # the second side of what there is one of for each owner
@@ -37,16 +37,17 @@ class FlashKernel(c.Kernel):
     """The body says which values are computed, then the loops around TURN."""
 
     lowering: _Flash | None = None
+    schedule: FlashSchedule = FLASH_SPACE[0]
 
 
 class _Flash(Attention):
     """What the cfamily lowering knows of one side, with the names that the text has."""
 
-    rows = ROWS
-
     def __init__(
-        self, grid: ir.AttentionGrid, side: str, sums: Sequence[ir.PairSum], context: Context
-    ) -> None:
+        self, grid: ir.AttentionGrid, side: str, sums: Sequence[ir.PairSum], context: Context,
+        plan: FlashSchedule,
+    ) -> None:  # fmt: skip
+        self.rows = plan.rows
         super().__init__(grid, side, sums, context)
         context.arrays.clear()  # blocks are in registers
         context.scratch.clear()
@@ -73,7 +74,7 @@ class _Flash(Attention):
         value = s.param("final_value", self.dtype)
         return c.Puts(tuple(self.context.put_of(store, value) for store in stores))
 
-    def flash_kernel(self, name: str) -> FlashKernel:
+    def flash_kernel(self, name: str, plan: FlashSchedule) -> FlashKernel:
         lead = (*self.grid.batch, self.blocks)
         read = [*self.values, *(e for pair in self.pairs for e in map(self._cast, pair))]
         read += [] if self.mask is None else [self.mask]
@@ -90,19 +91,21 @@ class _Flash(Attention):
             *self.loops,
         )
         groups = product(axis.extent for axis in lead)
-        return FlashKernel(name, groups, 128, (), body, None, self)
+        return FlashKernel(name, groups, plan.threads, (), body, None, self, plan)
 
 
 def lower_flash(
-    grid: ir.AttentionGrid, machine: Machine, name: str
+    grid: ir.AttentionGrid, machine: Machine, name: str, wanted: FlashSchedule | None = None
 ) -> tuple[list[c.Kernel], list[c.Array]]:
     """As cfamily's, where a feature fits into a tile; sums into bins are always cfamily's."""
     if grid.bins or not all(_fits(x) for x in grid.sums) or not grid.products:
         return lower_attention(grid, machine, name)
     kernels: list[c.Kernel] = []
+    plan = wanted or FLASH_SPACE[0]
     for side, own in sides_of(grid):
-        context = Context(machine, f"{name}_{side}", 128)
-        kernels.append(_Flash(grid, side, own, context).flash_kernel(f"{name}_{side}"))
+        context = Context(machine, f"{name}_{side}", plan.threads)
+        flash = _Flash(grid, side, own, context, plan)
+        kernels.append(flash.flash_kernel(f"{name}_{side}", plan))
     return kernels, []
 
 
@@ -127,7 +130,7 @@ class FlashPrinter(TilePrinter):
         self.line(f"{ONE.name} = tl.full((1, 1), 0, tl.int64)")
         self.exprs.know(ONE.name, True)
         (first,) = self.texts(flash.start)
-        self.owner = Side(flash.owner, first, ROWS)
+        self.owner = Side(flash.owner, first, flash.rows)
         self.side(self.owner, 0)
         self._clear()
         self.block(flash.loops)
@@ -143,7 +146,7 @@ class FlashPrinter(TilePrinter):
 
     def _full(self, columns: int, value: str) -> str:
         kind = self.triton.value_type(self.flash.dtype)
-        return f"tl.full(({ROWS}, {columns}), {value}, {kind})"
+        return f"tl.full(({self.flash.rows}, {columns}), {value}, {kind})"
 
     def _width(self, item: ir.PairSum) -> int:
         return 1 if item.n is None else fitted(item.n.extent, MOST)

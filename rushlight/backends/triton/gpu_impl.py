@@ -8,25 +8,53 @@ driver, not run on a GPU.**
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rushlight.backends.cfamily.code import ThreadProgram
+from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.run import GroupExecutable, GroupPlan, Launch, sizes_at
+from rushlight.backends.products import Maker
 from rushlight.backends.triton.compile_impl import compile_lowered
 from rushlight.backends.triton.driver_impl import target_of
 from rushlight.backends.triton.module_text import print_module
 from rushlight.base.errors import BackendError
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Plan
-from rushlight.runtime.cuda_impl import Gpu
+from rushlight.compiler.tile.ir import Program
+from rushlight.runtime.cuda_impl import Gpu, Kernel
 
 # Triton gives every kernel two further pointers, for scratch of its own that these never want.
 OWN_POINTERS = (0, 0)
 
 
-def attach_to_gpu(programs: Sequence[ThreadProgram], gpu: Gpu) -> list[GroupExecutable]:
-    """Kernels compiled and loaded."""
+@dataclass(frozen=True)
+class Loaded:
+    """A kernel of Triton's on the GPU."""
+
+    kernel: Kernel
+    threads: int
+
+    def start(
+        self, gpu: Gpu, groups: int, places: Sequence[Any], words: int, status: int, host: Any
+    ) -> None:  # fmt: skip
+        arguments = [*places, words, status, *OWN_POINTERS]
+        gpu.launch(self.kernel, groups, self.threads, arguments)
+
+
+def made_by(
+    maker: Maker, program: Program, chip: str, decisions: tuple[Decision, ...] = ()
+) -> GroupExecutable:
+    """The executable of another maker: one launch, which cuts its grid itself."""
+    kernel = c.Kernel(program.name, 1, 1, (), ())
+    lowered = c.ThreadProgram(program, (kernel,), ())
+    function = maker.build(program, chip)
+    return GroupExecutable(program, lowered, (function,), "", b"", decisions)
+
+
+def attach_to_gpu(programs: Sequence[c.ThreadProgram], gpu: Gpu) -> list[GroupExecutable]:
+    """Triton's kernels compiled and loaded."""
     text = print_module(programs, narrow=True)
     compiled = iter(compile_lowered(programs, text, target_of(gpu)))
     made = []
@@ -36,9 +64,8 @@ def attach_to_gpu(programs: Sequence[ThreadProgram], gpu: Gpu) -> list[GroupExec
             found = next(compiled)
             if found.scratch_bytes:
                 raise BackendError(f"backend triton: {kernel.name} wants scratch of Triton's own")
-            functions.append(
-                (gpu.load(found.binary, found.name, found.shared_bytes), found.threads)
-            )
+            loaded = gpu.load(found.binary, found.name, found.shared_bytes)
+            functions.append(Loaded(loaded, found.threads))
         made.append(GroupExecutable(one.program, one, tuple(functions), text, text.encode()))
     return made
 
@@ -51,6 +78,7 @@ class GpuSession:
         plan: Plan,
     ) -> None:  # fmt: skip
         self.gpu, self.pointers, self.nbytes, self.plan = gpu, pointers, nbytes, plan
+        self.words = words
         self._places: dict[int, Any] = {}
         self._sizes = sizes_at(pointers, nbytes)
         self._owned: list[Any] = []
@@ -76,11 +104,10 @@ class GpuSession:
         return self._places[key]
 
     def launch(self, launch: Launch) -> None:
-        kernel, threads = launch.function
         places = [self.place(number) for number in launch.buffers]
         words = int(self._words) + 8 * launch.words.start
-        arguments = [*places, words, self._status, *OWN_POINTERS]
-        self.gpu.launch(kernel, launch.groups, threads, arguments)
+        host = self.words[launch.words]
+        launch.function.start(self.gpu, launch.groups, places, words, int(self._status), host)
 
     def status(self) -> int:
         self.gpu.download(self._status_host.ctypes.data, self._status, 8)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.backends.cfamily.module_impl import load_module
 from rushlight.backends.cfamily.run import GroupPlan, Launch
 from rushlight.backends.triton.language import Triton
-from rushlight.backends.triton.module_impl import load_module
 from rushlight.base.dtypes import int64
 from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Plan

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import count
 
 from rushlight.backends.cfamily import code as c
-from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Context, Index, Machine, bound
 from rushlight.backends.cfamily.dot import lower_dot
 from rushlight.backends.cfamily.text import names_in, unpacked
 from rushlight.backends.triton.exprs import LaneExprs
 from rushlight.backends.triton.lanes import LanePrinter
 from rushlight.backends.triton.language import Triton
+from rushlight.backends.triton.space import Schedule, default_schedule
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
@@ -30,54 +30,22 @@ from rushlight.ir.scalar import E
 from rushlight.ir.symint import ceildiv, is_nonnegative, product
 from rushlight.ir.symint_walk import variables
 
-LEAST, MOST = 16, 128
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """A program computes bm x bn outputs, bk products of each at a time. Never changes bits, but
-    for the order that `tl.dot` has inside of one tile."""
-
-    bm: int
-    bn: int
-    bk: int
-
-    @property
-    def threads(self) -> int:
-        return 256 if self.bm * self.bn >= 128 * 128 else 128
-
 
 @dataclass(frozen=True, eq=False)
 class TileKernel(c.Kernel):
     """The body says which values are computed: a, b, the stores."""
 
     grid: ir.DotGrid | None = None
-    schedule: Schedule = Schedule(64, 64, 32)
+    schedule: Schedule = Schedule()
     lead: tuple[ir.Axis, ...] = ()
 
 
-def choose_schedule(grid: ir.DotGrid) -> Schedule:
-    most = MOST if grid.acc_dtype.itemsize == 4 else MOST // 2
-    return Schedule(
-        fitted(grid.m.extent, most), fitted(grid.n.extent, most), fitted(grid.k.extent, 32)
-    )
-
-
-def fitted(extent: Index, most: int) -> int:
-    """A power of two that holds the extent, within limits."""
-    known = at_most(extent)
-    size = LEAST
-    while size < most and (not isinstance(known, int) or size < known):
-        size *= 2
-    return size
-
-
 def lower_tiles(
-    grid: ir.DotGrid, machine: Machine, name: str
+    grid: ir.DotGrid, machine: Machine, name: str, wanted: Schedule | None = None
 ) -> tuple[list[c.Kernel], list[c.Array]]:
     if not grid.acc_dtype.is_floating_point:
         return lower_dot(grid, machine, name)
-    plan, context = choose_schedule(grid), Context(machine, name, 1)
+    plan, context = wanted or default_schedule(grid), Context(machine, name, 1)
     rows, columns = (
         ir.Axis("tile_row", ceildiv(grid.m.extent, plan.bm)),
         ir.Axis("tile_column", ceildiv(grid.n.extent, plan.bn)),

@@ -53,7 +53,8 @@ def build_dot(builder: KernelBuilder) -> Kernel:
             stores += builder.stores(epilogue, member, at)
         else:
             epilogue.value(member, at)
-    grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores))
+    slides = dot.attrs if dot.name == "dot_sliding" else None
+    grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores), slides)
     return builder.finish([_merge_batch(grid)])
 
 

@@ -10,7 +10,8 @@ the numbers are is fixed here:
   Reduce   canonical order [canonical sums], whatever the schedule
   Scan     inclusive left fold along one axis
   Sort     stable
-  DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0;
+  DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0
+           (unless b slides, see there);
            integers: wrapping multiply and add; of bfloat16 operands subnormal numbers may be 0
   AttentionGrid  sums over pairs of queries and keys, see [attention]
   ScatterGrid  updates are applied in ascending order of the update's index
@@ -213,6 +214,9 @@ class DotGrid:
     `a` and `b` are expressions (prologue holes: loads through views, casts, elementwise) of dtype
     `acc_dtype` or of a narrower one that is cast up exactly. `stores` (epilogue holes) use
     `scalar.acc(acc_dtype)` and the axes batch, m, n. The backend owns the schedule.
+
+    slides: (outputs, taps), b slides: b(taps * k + d, outputs * n + s) depends on d + s, k and n; a
+    backend may then use fewer multiplications, with another order of sums.
     """
 
     batch: tuple[Axis, ...]
@@ -223,6 +227,7 @@ class DotGrid:
     b: E
     acc_dtype: DType
     stores: tuple[Store, ...]
+    slides: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -248,7 +248,8 @@ class _Printer:
     def dot(self, grid: ir.DotGrid) -> None:
         batch = self.bind(grid.batch)
         m, n, k = self.bind((grid.m,)), self.bind((grid.n,)), self.bind((grid.k,))
-        self.open(f"dot {grid.acc_dtype.name} [{batch}] m {m} n {n} k {k}")
+        sliding = "" if grid.slides is None else "sliding {} {} ".format(*grid.slides)
+        self.open(f"dot {sliding}{grid.acc_dtype.name} [{batch}] m {m} n {n} k {k}")
         self.define([grid.a, grid.b])
         self.line(f"operands {self.values[grid.a]}, {self.values[grid.b]}")
         self.stores(grid.stores)

@@ -314,13 +314,14 @@ class _Parser(LineReader):
         return first, self.atom()
 
     def dot(self) -> ir.DotGrid:
+        slides = (int(self.take()), int(self.take())) if self.accept("sliding") else None
         dtype, batch = self.dtype(), self.bracketed()
         self.take("m")
         (m,) = self.axes("n")
         (n,) = self.axes("k")
         (k,) = self.axes("{")
         a, b = self.operands()
-        return ir.DotGrid(batch, m, n, k, a, b, dtype, self.stores())
+        return ir.DotGrid(batch, m, n, k, a, b, dtype, self.stores(), slides)
 
     def scatter(self) -> ir.ScatterGrid:
         kind, dest = self.take(), self.buffers[self.take()]

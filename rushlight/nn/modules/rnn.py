@@ -141,7 +141,7 @@ class RNNBase(Module):
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
         """Raise for an input of another dtype, size or number of dimensions."""
         weight = self._flat_weights[0]
-        if weight is not None and input.dtype != weight.dtype and not is_autocast():
+        if weight is not None and input.dtype != weight.dtype and not is_autocast(weight):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). "
                 f"Convert input: input.to({weight.dtype}), or convert model: "
@@ -278,9 +278,9 @@ class RNNBase(Module):
         return text
 
 
-def is_autocast() -> bool:
+def is_autocast(weight: Tensor) -> bool:
     """Say if the inputs of products are converted anyway."""
-    return torch.is_autocast_enabled()
+    return torch.is_autocast_enabled(weight.device.type)
 
 
 def _no_projection(kwargs: dict[str, Any]) -> None:

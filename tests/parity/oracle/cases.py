@@ -235,7 +235,7 @@ def gradients(
     if not chosen or not ask:
         return [], {}
     names = {i: dtype_name(outs[i]) for i in chosen}
-    seeds = [from_array(module, _seed(outs[i].shape, i, name), name) for i, name in names.items()]
+    seeds = [from_array(module, seed_of(outs[i].shape, i, name), name) for i, name in names.items()]
     found = module.autograd.grad([outs[i] for i in chosen], [decoder.made[i] for i in ask], seeds,
                                  allow_unused=True)  # fmt: skip
     return chosen, {
@@ -244,7 +244,7 @@ def gradients(
     }
 
 
-def _seed(shape: Any, i: int, dtype: str) -> np.ndarray:
+def seed_of(shape: Any, i: int, dtype: str) -> np.ndarray:
     rng, shape = np.random.RandomState(99 + i), tuple(shape)
     seed = np.asarray(rng.uniform(-1, 1, shape), np.float32)
     if "complex" in dtype:

@@ -33,26 +33,28 @@ from stateful import (  # noqa: E402
 import rushlight  # noqa: E402
 
 LIMIT = 180
+DEAD = f"dead or over {LIMIT} s"
 Found = dict[str, list[str]]  # column -> what is wrong with each sample
+Check = Callable[[str], Found]  # of the file of an op, variant and dtype
 
 
 def check_file(path: str) -> Found:
     warnings.simplefilter("ignore")
     rushlight.set_num_threads(1)
     data = pickle.loads(Path(path).read_bytes())
-    found: Found = {column: [] for column in table.COLUMNS}
+    found: Found = {column: [] for column in table.REPLAYED}
     if "kind" in data:
         return check_stateful(data, found)
     for case in data["cases"]:
-        found["forward"].append(_try(lambda case=case: wrong_forward(case)))
+        found["forward"].append(attempt(lambda case=case: wrong_forward(case)))
         if case["grads"]:
-            found["gradient"].append(_try(lambda case=case: wrong_gradient(case)))
+            found["gradient"].append(attempt(lambda case=case: wrong_gradient(case)))
         for form in case.get("forms", ()):
-            found["forms"].append(_try(
+            found["forms"].append(attempt(
                 lambda case=case, form=form: wrong_form(case, form, rushlight, data["forms"])
             ))  # fmt: skip
         if case.get("shares") is not None:
-            found["memory"].append(_try(lambda case=case: wrong_memory(case)))
+            found["memory"].append(attempt(lambda case=case: wrong_memory(case)))
     found["errors"] = [wrong_error(case) for case in data["errors"]]
     return found
 
@@ -61,15 +63,15 @@ def check_stateful(data: dict, found: Found) -> Found:
     """Of modules and optimizers; a module's gradients come with its state afterwards."""
     for case in data["cases"]:
         if data["kind"] == "optimizer":
-            found["forward"].append(_try(lambda case=case: wrong_optimizer(case, rushlight)))
+            found["forward"].append(attempt(lambda case=case: wrong_optimizer(case, rushlight)))
             continue
-        found["forward"].append(_try(lambda case=case: wrong_module(case, rushlight)))
-        found["gradient"].append(_try(lambda case=case: wrong_module_gradient(case, rushlight)))
+        found["forward"].append(attempt(lambda case=case: wrong_module(case, rushlight)))
+        found["gradient"].append(attempt(lambda case=case: wrong_module_gradient(case, rushlight)))
     found["errors"] = [wrong_module_error(case, rushlight) for case in data["errors"]]
     return found
 
 
-def _try(question: Callable[[], str]) -> str:
+def attempt(question: Callable[[], str]) -> str:
     try:
         return question()
     except Exception as error:  # whatever it is, it is a result of the table
@@ -113,25 +115,34 @@ def wrong_error(case: dict) -> str:
     return f"no error, want {case['error']}"
 
 
-def check_all(paths: list[Path]) -> Iterator[tuple[table.Key, Found]]:
+def check_all(paths: list[Path], check: Check, fail: Check) -> Iterator[tuple[table.Key, Found]]:
     context = multiprocessing.get_context("spawn")
     pool = context.Pool(1)
     for path in paths:
         op, variant, dtype = path.stem.split("@")
         try:
-            found = pool.apply_async(check_file, (str(path),)).get(LIMIT)
+            found = waited_for(pool.apply_async(check, (str(path),)))
         except multiprocessing.TimeoutError:
-            found = _all_fail(path)
+            found = fail(str(path))
             pool.terminate()
             pool = context.Pool(1)
         yield (op, variant, dtype), found
     pool.terminate()
 
 
-def _all_fail(path: Path) -> Found:
+def waited_for(task: Any) -> Found:
+    """The result, within LIMIT seconds in which this process was not held up itself."""
+    for _ in range(LIMIT):
+        task.wait(1)
+        if task.ready():
+            return task.get()
+    raise multiprocessing.TimeoutError
+
+
+def all_fail(path: str) -> Found:
     """The worker died or hung: nothing passes."""
-    data = pickle.loads(path.read_bytes())
-    wrong = f"dead or over {LIMIT} s"
+    data = pickle.loads(Path(path).read_bytes())
+    wrong = DEAD
     return {
         "forward": [wrong] * len(data["cases"]),
         "gradient": [wrong for case in data["cases"] if case["grads"]],
@@ -156,7 +167,8 @@ def list_wrong(key: table.Key, found: Found) -> None:
             print(" ".join(filter(None, key)), column, passed, first, sep="  ", flush=True)
 
 
-def main() -> int:
+def main(check: Check, fail: Check, columns: tuple[str, ...]) -> int:
+    """Check the files of a folder in these columns of the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--update", action="store_true")
@@ -165,21 +177,22 @@ def main() -> int:
     given = parser.parse_args()
     paths = [p for p in sorted(given.folder.glob("*.pkl")) if re.search(given.only, p.stem)]
     new = {}
-    for key, found in check_all(paths):
+    for key, found in check_all(paths, check, fail):
         if any(found.values()):  # PyTorch could tell a sample of it in plain values
             new[key] = counts_of(found)
         if given.list:
             list_wrong(key, found)
     print(*table.summary(new), sep="\n")
     old = table.read()
-    lost = table.lost(old, new)
+    lost = table.lost(old, new, columns)
     print(*(lost.values() or ["nothing that passed is lost"]), sep="\n")
     new = {key: counts for key, counts in new.items() if key not in lost}
     if given.update:
-        table.write(old | new)
-        table.PAGE.write_text(table.page(old | new))
+        joined = table.joined(old, new, columns)
+        table.write(joined)
+        table.PAGE.write_text(table.page(joined))
     return 1 if lost else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(check_file, all_fail, table.REPLAYED))

@@ -1,7 +1,9 @@
 """results.tsv: for every op, variant and dtype how many samples pass, of how many.
 
 Columns: forward, gradient, forms (method, in place, out=), memory (views alias where PyTorch's do),
-errors (the right exception type). A `-` is a column without samples. Counts may only grow.
+errors (the right exception type); of some samples: vmap (as a loop), unlooped (without a loop over
+the examples), vmap_grad (gradients of each example), jvp and second (derivatives). A `-` is a
+column without samples. Counts may only grow.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-COLUMNS = ("forward", "gradient", "forms", "memory", "errors")
+REPLAYED = ("forward", "gradient", "forms", "memory", "errors")
+TRANSFORMED = ("vmap", "unlooped", "vmap_grad", "jvp", "second")
+COLUMNS = (*REPLAYED, *TRANSFORMED)
 TABLE = Path(__file__).with_name("results.tsv")
 PAGE = Path(__file__).parents[3] / "docs" / "coverage.md"
 INTRODUCTION = """# Which of PyTorch's own tests pass
@@ -17,7 +21,10 @@ INTRODUCTION = """# Which of PyTorch's own tests pass
 Every sample of PyTorch 2.13's databases of operators, modules and optimizers is replayed and
 compared: values, dtypes and shapes (*forward*), gradients, the other forms (method, in place,
 `out=`), whether a result shares its input's memory, and the type of the error that a wrong call
-raises. An op counts where all its samples pass. `make oracle` runs it (needs PyTorch),
+raises. A few samples of each op are mapped over batches and differentiated again: *vmap* equals a
+loop over the examples, *unlooped* without calling for each example, *vmap_grad* gradients of each
+example, *jvp* forward mode, *second* gradients of gradients.
+An op counts where all its samples pass. `make oracle` runs it (needs PyTorch),
 `make oracle ARGS=--update` writes what is better into `tests/parity/oracle/results.tsv`; this page
 is made from that file by `python tests/parity/oracle/table.py`. Known differences that stay are in
 [its README](../tests/parity/oracle/README.md).
@@ -29,12 +36,12 @@ Counts = dict[str, tuple[int, int]]  # column -> passed, total
 def read() -> dict[Key, Counts]:
     if not TABLE.exists():
         return {}
-    rows = [line.split("\t") for line in TABLE.read_text().splitlines()[1:]]
-    return {(r[0], r[1], r[2]): dict(_counts(r[3:])) for r in rows}
+    head, *rows = [line.split("\t") for line in TABLE.read_text().splitlines()]
+    return {(r[0], r[1], r[2]): dict(_counts(head[3:], r[3:])) for r in rows}
 
 
-def _counts(cells: Iterable[str]) -> Iterable[tuple[str, tuple[int, int]]]:
-    for column, cell in zip(COLUMNS, cells, strict=True):
+def _counts(columns: Iterable[str], cells: Iterable[str]) -> Iterable[tuple[str, tuple[int, int]]]:
+    for column, cell in zip(columns, cells, strict=True):
         if cell != "-":
             passed, _, total = cell.partition("/")
             yield column, (int(passed), int(total))
@@ -49,11 +56,23 @@ def write(table: dict[Key, Counts]) -> None:
     TABLE.write_text("\n".join(lines) + "\n")
 
 
-def lost(old: dict[Key, Counts], new: dict[Key, Counts]) -> dict[Key, str]:
+def joined(
+    old: dict[Key, Counts], new: dict[Key, Counts], columns: Iterable[str]
+) -> dict[Key, Counts]:
+    """The old table with these columns of the new one."""
+    found = dict(old)
+    for key, counts in new.items():
+        kept = {c: v for c, v in old.get(key, {}).items() if c not in columns}
+        found[key] = kept | counts
+    return found
+
+
+def lost(old: dict[Key, Counts], new: dict[Key, Counts], columns: Iterable[str]) -> dict[Key, str]:
     """What passed and does not, among samples of the same number."""
     found = {}
     for key in sorted(old.keys() & new.keys()):
-        for column, (passed, total) in old[key].items():
+        for column in columns:
+            passed, total = old[key].get(column, (0, 0))
             now, count = new[key].get(column, (0, total))
             if count == total and now < passed:
                 found[key] = f"{' '.join(key)}: {column} was {passed}/{total}, is {now}/{count}"

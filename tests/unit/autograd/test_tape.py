@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 import rushlight as torch
-from rushlight.autograd import tape
+from rushlight.autograd import fn_recipe, tape
 from rushlight.autograd.protocol import TENSORS
 from rushlight.base.devices import DEVICES
 from rushlight.engine import recipe_flush
@@ -521,3 +521,40 @@ def test_sums_are_in_the_order_in_which_calls_were_made(monkeypatch):
     monkeypatch.setattr(tape, "run", lambda *_: False)
     assert found == {order: grads(order) for order in found}
     assert len({tuple(grad) for grad in found.values()}) > 1
+
+
+def test_a_pass_that_is_not_plain_gives_the_same_bits():
+    """Rules of single functions are kept, too: with hooks, numbers and shared operands."""
+
+    def pass_over(scale, exponent, hooked):
+        x = torch.linspace(0.1, 2.0, 7).requires_grad_()
+        y = (x * x).sin() * scale + x.exp() / 3 + x**exponent + x.clamp(0.2, 0.7) + (x + x)
+        if hooked:
+            y.register_hook(lambda g: g * 1)
+        (y * torch.ones(7)).sum().backward()
+        return x.grad.tolist()
+
+    for scale, exponent in ((2.0, 2.5), (3.0, 2.0), (2.0, 0.0), (2.0, 1.0), (-1.0, 2.5)):
+        wanted = pass_over(scale, exponent, False)
+        assert pass_over(scale, exponent, True) == wanted
+        assert pass_over(scale, exponent, True) == wanted
+
+
+def test_the_rule_of_a_function_runs_once_for_equal_calls(monkeypatch):
+    made = []
+    make = fn_recipe._make
+    monkeypatch.setattr(fn_recipe, "_make", lambda *args: made.append(args[0]) or make(*args))
+
+    def go(factor):
+        x = torch.linspace(0.5, 1.0, 11).requires_grad_()
+        y = x * factor
+        y.register_hook(lambda g: None)
+        y.cosh().sum().backward()
+        return x.grad
+
+    first = go(2.0)
+    count = len(made)
+    second = go(5.0)
+    assert len(made) == count
+    x = torch.linspace(0.5, 1.0, 11)
+    assert torch.allclose(first, 2 * (2 * x).sinh()) and torch.allclose(second, 5 * (5 * x).sinh())

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rushlight import ops
 from rushlight.backends import find_backend
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Program
@@ -13,6 +14,8 @@ from rushlight.engine.programs import compile_recording
 from rushlight.engine.signature import offset_positions, record
 from rushlight.engine.template import make_template
 from rushlight.ir.node import Node
+from rushlight.testing.conformance import Case
+from rushlight.testing.conformance.cases import leaf
 
 # What a GPU backend says of itself; nothing is asked of this machine.
 GPU = Caps("gpu", dtypes=frozenset(("float32", "int64")), group_threads=64, groups=16)
@@ -34,3 +37,9 @@ def programs_of(roots: list[Node], vary: bool = False) -> list[Program]:
     backend = replace(null, build=build)
     compile_recording(recording, template, frozenset(), backend, null.require(), lambda node: "")
     return found
+
+
+def square_product() -> Case:
+    """64 x 64 x 64: there is more than one way to cut it."""
+    numbers = np.random.default_rng(0).standard_normal((2, 64, 64)).astype(np.float32)
+    return Case("square", "by hand", "", lambda: [ops.dot(leaf(numbers[0]), leaf(numbers[1]))])

@@ -5,18 +5,26 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cfamily_cases import programs_of, square_product
 from cuda_imitation import Driver
 
-from rushlight.backends.triton import gpu_impl
+from rushlight.backends import find_backend, products
+from rushlight.backends.triton import gpu_impl, tune_impl
 from rushlight.backends.triton.compile_impl import Compiled
 from rushlight.backends.triton.driver_impl import caps_of
+from rushlight.backends.triton.module_text import schedule_of
+from rushlight.backends.triton.space import space_of
 from rushlight.base.config import config
+from rushlight.base.dtypes import float32
 from rushlight.base.errors import BackendError
+from rushlight.runtime import tuning
 from rushlight.runtime.cuda_impl import Gpu, open_gpu, open_with
 from rushlight.testing.conformance import check, template_cases
+from rushlight.testing.conformance.run import run_on
 
 CASES = {case.name: case for case in template_cases()}
 needs_triton = pytest.mark.skipif(
@@ -149,3 +157,66 @@ def test_the_device_of_a_gpu_is_called_by_its_name(imitated) -> None:
     caps = find_backend("triton").require()
     assert caps.features.startswith("sm_90|Imitated GPU|triton")
     assert caps.group_threads == caps_of("").group_threads
+
+
+@needs_triton
+def test_the_fastest_schedule_is_run_told_and_kept(imitated, monkeypatch) -> None:
+    """An imitation of the timer: the more stages, the faster; one schedule cannot be launched."""
+    timed = []
+
+    def time_on(gpu, made) -> float:
+        plan = schedule_of(made.lowered)
+        timed.append(plan.name)
+        if plan.bk == 64:
+            raise BackendError("too much shared memory")
+        return 1.0 / plan.stages
+
+    monkeypatch.setattr(tune_impl, "time_on", time_on)
+    tuning.forget()
+    case = square_product()
+    programs = programs_of(case.build())
+    with config.override(max_autotune=True):
+        triton = find_backend("triton")
+        (first,) = triton.build(programs, triton.require())
+        (again,) = triton.build(programs, triton.require())
+        assert check(case, "triton").status == "supported"
+    who, cut = triton.picks(first, triton.require())
+    best = max(space_of(programs[0].grids[0]), key=lambda plan: plan.stages * (plan.bk != 64))
+    assert who.choice == "triton" and cut.choice == best.name == schedule_of(first.lowered).name
+    assert cut.reasons[0] == "measured"
+    assert triton.picks(again, triton.require())[1].reasons[0] == "cached"
+    assert len(timed) == len(set(timed)) == len(space_of(programs[0].grids[0]))
+
+
+@needs_triton
+def test_a_product_of_another_maker_is_launched_with_the_plan(imitated, monkeypatch) -> None:
+    """An imitation of CuTe: what it is given to launch is what a plan has."""
+    started = []
+
+    class Made:
+        def start(self, gpu, groups, places, words, status, host) -> None:
+            started.append((groups, len(places), len(host)))
+
+    maker = products.Maker("cute", lambda program, chip: (), lambda program, chip: Made(), str)
+    monkeypatch.setattr("rushlight.backends.cute.maker.MAKER", maker)
+    roots = [root for root in CASES["dot"].build() if not root.leaf]
+    with config.override(max_autotune_gemm_backends="CUTLASS"):
+        run_on("triton", roots)
+        (made, *_) = find_backend("triton").build(programs_of(roots), caps_of("sm_90|a GPU"))
+    assert started and all(groups == 1 and places == 3 for groups, places, _ in started)
+    assert made.decisions[0].choice == "cute"
+
+
+def test_time_on_a_gpu_is_the_least_of_some_and_memory_is_given_back(gpu) -> None:
+    program = SimpleNamespace(buffers=[SimpleNamespace(dtype=float32, size=4)], params=())
+    kernel = SimpleNamespace(groups=4)
+    lowered = SimpleNamespace(scratch=(), kernels=(kernel,))
+    function = gpu_impl.Loaded(gpu.load(b"cubin", "double", 0), 32)
+    made = SimpleNamespace(program=program, lowered=lowered, functions=(function,))
+    doubling.words = 5
+    try:
+        assert tune_impl.time_on(gpu, made) == 1.0
+    finally:
+        doubling.words = 1
+    assert not gpu.driver.blocks
+    assert gpu.driver.log.count("launch double") == 1 + tune_impl.REPEATS

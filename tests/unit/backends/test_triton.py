@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cfamily_cases import programs_of
+from cfamily_cases import programs_of, square_product
 
 import rushlight as torch
 from rushlight import ops
 from rushlight.backends import find_backend
 from rushlight.backends.triton.driver_impl import caps_of
+from rushlight.backends.triton.module_text import lowered
+from rushlight.backends.triton.space import FLASH_SPACE, default_schedule, space_of
 from rushlight.base.config import config
 from rushlight.compiler.target import Missing
 from rushlight.ir.node import Node
@@ -101,6 +105,45 @@ def test_interpreted_kernels_compute_what_they_say(name: str, interpreter) -> No
     assert outcome.status == "supported", outcome.text
 
 
+def spaces() -> list:
+    dot = programs_of(square_product().build())[0].grids[0]
+    rows = {plan.rows: plan for plan in FLASH_SPACE}  # warps and stages mean nothing in numpy
+    return [(square_product(), plan) for plan in space_of(dot)] + [
+        (CASES["attention_causal"], plan) for plan in rows.values()
+    ]
+
+
+@needs_triton
+@pytest.mark.parametrize(("case", "plan"), spaces(), ids=lambda value: value.name)
+def test_every_schedule_computes_the_same(case: Case, plan, interpreter, monkeypatch) -> None:
+    module = importlib.import_module("rushlight.backends.triton.build")
+    monkeypatch.setattr(module, "lowered", partial(lowered, wanted=plan))
+    outcome = check(case, "triton")
+    assert outcome.status == "supported", outcome.text
+
+
+def test_a_space_begins_with_the_default_and_fits_the_product() -> None:
+    (program,) = programs_of(square_product().build())
+    (grid,) = program.grids
+    first, *others = space_of(grid)
+    assert first == default_schedule(grid) and first not in others
+    assert all(plan.bm <= first.bm and plan.bn <= first.bn for plan in others)
+    assert {plan.stages for plan in space_of(programs_of(pending("attention"))[0].grids[0])} == {
+        1, 2, 3,
+    }  # fmt: skip
+    assert first.name.startswith(f"bm{first.bm}_bn{first.bn}_bk{first.bk}_warps4_stages")
+
+
+@needs_triton
+def test_explain_tells_who_made_a_product_and_how_it_is_cut(interpreter) -> None:
+    with config.override(backend="triton", max_autotune_gemm_backends="CUTLASS,TRITON"):
+        a = torch.ones(4, 5)
+        seen = torch.explain(lambda: (a @ a.T).sum().item())
+    told = [str(pick) for page in seen.kernels.values() for pick in page.picks]
+    assert any(x.startswith("triton") and "no CuTe kernel for interpreted" in x for x in told)
+    assert any(x.startswith("bm16_bn16_bk16") for x in told)
+
+
 def windows() -> dict[str, np.ndarray]:
     """A mask of blocks, queries that see nothing, a changed score, a score that is NaN."""
     torch.manual_seed(0)
@@ -176,10 +219,20 @@ def test_kernels_compile_for_gpus_that_are_not_here(target: str) -> None:
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
+import ml_dtypes, numpy as np
 from cfamily_cases import programs_of
+from rushlight import ops
 from rushlight.backends.triton.compile_impl import compile_for
+from rushlight.backends.triton.space import Schedule
 from rushlight.testing.conformance import template_cases
+from rushlight.testing.conformance.cases import leaf
 cases = {{case.name: case for case in template_cases()}}
+# Stages: how many pieces are fetched ahead.
+flat = [leaf(np.zeros(shape, ml_dtypes.bfloat16)) for shape in ((128, 256), (256, 128))]
+for stages in (1, 3):
+    plan = Schedule(128, 128, 64, 8, stages)
+    for one in compile_for(programs_of([ops.dot(*flat)]), {target!r}, plan):
+        print("STAGES", stages, one.threads, one.shared_bytes, one.assembly.count("cp.async."))
 for name in ("softmax_rows", "low_precision", "gather", "scan", "attention_causal"):
     roots = [root for root in cases[name].build() if not root.leaf]
     for one in compile_for(programs_of(roots), {target!r}):
@@ -191,3 +244,7 @@ for name in ("softmax_rows", "low_precision", "gather", "scan", "attention_causa
     nvidia = r"mma\S*\.bf16|tcgen05\.mma"
     tensor_core = r"v_mfma_\w*bf16" if target.startswith("gfx") else nvidia
     assert re.search(tensor_core, done.stdout)
+    one, three = re.findall(r"STAGES \d (\d+) (\d+) (\d+)", done.stdout)
+    assert int(three[1]) > int(one[1]) and int(one[2]) == 0
+    # On sm_100 TMA's successor loads; AMD's chips have no such instruction.
+    assert (int(three[2]) > 0) == (target in ("sm_80", "sm_90", "sm_100")), done.stdout[-300:]

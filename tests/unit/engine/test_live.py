@@ -1,4 +1,4 @@
-"""Who is looked at by a flush: every holder of a value, but memory that others see."""
+"""Who is looked at by a flush, and who holds what."""
 
 import gc
 import weakref
@@ -8,36 +8,62 @@ import pytest
 
 import rushlight as torch
 from rushlight.base.dtypes import float32
-from rushlight.engine import live
-from rushlight.engine.live import Ref, flushed_refs, live_refs, set_apart
+from rushlight.engine import live, realize
+from rushlight.engine.live import Ref, is_held, live_refs
 from rushlight.ir.node import buffer_node
 
 
-def ref():
-    return Ref(buffer_node(None, (), float32))
+def ref(node=None):
+    return Ref(buffer_node(None, (), float32) if node is None else node)
 
 
-def test_holders_that_are_set_apart_are_live_but_not_flushed():
-    first, second, third = ref(), ref(), ref()
-    set_apart(second)
-    set_apart(second)
-    flushed = flushed_refs()
-    assert first in flushed and third in flushed and second not in flushed
-    everyone = live_refs()
-    assert [r for r in everyone if r in (first, second, third)] == [first, second, third]
+def test_a_node_is_held_while_a_live_ref_has_it():
+    node = buffer_node(None, (), float32)
+    assert not is_held(node)
+    first, second = ref(node), ref(node)
+    assert is_held(node)
+    del first
+    assert is_held(node)
+    second.hold(buffer_node(None, (), float32))
+    assert not is_held(node) and is_held(second.node)
 
 
-def test_memory_of_numpy_is_set_apart_and_works_on():
+def test_a_flush_looks_at_what_was_recorded_since(monkeypatch):
+    kept = [torch.ones(3) + i for i in range(50)]
+    kept[0].tolist()
+    one = torch.ones(3) + 100
+    looked = []
+    ask = live.waiting_refs
+    monkeypatch.setattr(realize, "waiting_refs", lambda: looked.append(ask()) or looked[-1])
+    assert one.tolist() == [101.0] * 3
+    assert sum(len(refs) for _, refs in looked) <= 2
+    assert not live.WAITING
+
+
+def test_what_is_computed_again_keeps_its_leaves():
+    x = torch.ones(2, 2, requires_grad=True)
+    weight = torch.arange(4.0).reshape(2, 2) * 1
+    weight.tolist()
+    out = (x * weight.data.t()).sum()  # the view is saved as a node that is never computed
+    assert out.item() == 6.0
+    (saved,) = [r for r in live_refs() if r.saved and not r.node.leaf]
+    assert is_held(saved.node.src[0])
+    weight.mul_(5)  # must not write over what the saved value is made of
+    assert weight.tolist() == [[0.0, 5.0], [10.0, 15.0]]
+    out.backward()
+    assert x.grad.tolist() == [[0.0, 2.0], [1.0, 3.0]]
+
+
+def test_memory_of_numpy_works_on():
     array = np.ones(4, np.float32)
     tensor = torch.from_numpy(array)
-    assert tensor._storage in live_refs() and tensor._storage not in flushed_refs()
+    assert tensor._storage in live_refs()
     doubled = tensor * 2
     array[0] = 5  # after the call was recorded
     tensor.add_(1)
     assert doubled.tolist() == [2] * 4 and array.tolist() == [6, 2, 2, 2]
     mine = torch.zeros(3) + 1
     seen = mine.numpy()
-    assert mine._storage not in flushed_refs()
     mine.mul_(3)
     assert seen.tolist() == [3] * 3
 
@@ -56,13 +82,11 @@ def test_dead_holders_are_forgotten(monkeypatch):
     monkeypatch.setattr(live, "_SWEEP_AT", 50)
     gone = weakref.ref(ref())
     for _ in range(300):
-        set_apart(ref())
         ref()
     gc.collect()
     assert gone() is None
-    flushed_refs()
-    alive = len(live_refs())
-    assert len(live._LIVE) + len(live._APART) <= 2 * alive + 400
+    live._sweep()
+    assert len(live._LIVE) <= 2 * len(live_refs()) + 100
 
 
 @pytest.mark.parametrize("kind", ["list", "numpy", "view", "pending"])

@@ -130,9 +130,9 @@ def test_an_error_leaves_everything_waiting(monkeypatch, error):
         else:
             with pytest.raises(type(error)):
                 flush_with(recipe, nodes)
-    assert WAITING.some and waiting._value().leaf == ""
+    assert WAITING and waiting._value().leaf == ""
     flush()
-    assert waiting._value().leaf == "buffer" and not WAITING.some
+    assert waiting._value().leaf == "buffer" and not WAITING
     assert numbers(flush_with(recipe, nodes)) == [10, 5]
 
 
@@ -153,7 +153,7 @@ def test_it_is_alone_and_a_value_recorded_meanwhile_still_waits(monkeypatch):
 
     monkeypatch.setattr(recipe_flush, "launch", meanwhile)
     flush_with(recipe, nodes)
-    assert free == [False] and WAITING.some
+    assert free == [False] and WAITING
     flush()
     assert made[0]._value().leaf == "buffer"
 

@@ -18,6 +18,7 @@ from rushlight.base.config import child_environment, config
 from rushlight.engine import kernels, programs, realize, stored_plans
 from rushlight.ir import opdef
 from rushlight.ops.rules import operand_dtype, operand_shape
+from rushlight.runtime import cache
 from rushlight.runtime.cache import DiskCache, pack_entry, unpack_entry
 
 SCRIPT = """
@@ -201,13 +202,13 @@ def test_another_version_or_target_finds_nothing(what, passes: Passes, monkeypat
 def test_a_folder_of_somebody_else_is_not_used(passes: Passes, tmp_path: Path) -> None:
     softmax()
     os.chmod(config.cache_dir, 0o777)
-    kernels._disk.cache_clear()
+    cache._disk.cache_clear()
     passes.forget()
     try:
         with pytest.warns(UserWarning, match="mode 0777"):
             assert passes.took(softmax) == 1
     finally:
-        kernels._disk.cache_clear()
+        cache._disk.cache_clear()
 
 
 def test_two_writers_and_a_reader(passes: Passes) -> None:

@@ -143,6 +143,41 @@ def test_captured_tensors_keep_their_gradients():
     assert not grad(lambda w: (w**2).sum())(X).requires_grad
 
 
+PRODUCTS = [
+    lambda x: x.prod(1),
+    lambda x: x.prod(),
+    lambda x: x.cumprod(1),
+    lambda x: x.cumprod(0),
+    lambda x: torch.cumprod(x.flip(1), -1),
+]
+
+
+@pytest.mark.parametrize("zeros", range(4))
+@pytest.mark.parametrize("number", range(len(PRODUCTS)))
+def test_second_derivatives_of_products_with_zeros(number, zeros):
+    product = PRODUCTS[number]
+    rng = np.random.default_rng(3)
+    values = rng.uniform(0.5, 1.5, (2, 4))
+    values[1, :zeros] = 0
+    x = torch.tensor(values, requires_grad=True)
+    seed = torch.tensor(rng.standard_normal(tuple(product(x).shape)))
+    v = torch.tensor(rng.standard_normal(x.shape))
+
+    def gradient(x):
+        return torch.autograd.grad(product(x), x, seed, create_graph=True)[0]
+
+    (second,) = torch.autograd.grad(gradient(x), x, v)
+    step = 1e-5 * v
+    near = [gradient((x + sign * step).detach().requires_grad_()).detach() for sign in (1, -1)]
+    np.testing.assert_allclose(second, (near[0] - near[1]) / 2e-5, rtol=1e-6, atol=1e-8)
+
+
+def test_forward_mode_is_linear_where_gradients_take_logarithms():
+    x = torch.linspace(-2.0, 2.0, 15, dtype=torch.float64).reshape(3, 5)
+    v = torch.func.jvp(lambda x: x.logcumsumexp(1), (x,), (torch.ones_like(x),))[1]
+    np.testing.assert_allclose(v, np.ones((3, 5)))
+
+
 def by_numpy(values):
     return torch.from_numpy(np.asarray(values))
 

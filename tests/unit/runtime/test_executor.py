@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -100,6 +101,35 @@ def test_workers_take_part(pause_s):
         if len(set(x.tolist())) == 2:
             return
     pytest.fail("the worker never claimed a unit")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes orders about processors")
+@pytest.mark.skipif(num_threads() < 2, reason="needs two processors")
+def test_a_worker_that_slept_wakes_elsewhere():
+    """It may run on all processors that the caller may use but the one the caller is on."""
+    allowed = os.sched_getaffinity(0)
+    set_num_threads(2)
+    try:
+        loaded = load(plan_of([[call(executable("who", instances=4000, grain=10), 0)]]), CAPS)
+        x = np.zeros(4000, np.int64)
+        for cpu in sorted(allowed)[:2]:
+            os.sched_setaffinity(0, {cpu})  # the caller moves here
+            os.sched_setaffinity(0, allowed)
+            for _ in range(100):  # On a busy machine it may move, and the worker sleep later.
+                time.sleep(0.003)
+                here = ctypes.CDLL(None).sched_getcpu()
+                loaded.run(addresses(x), NO_INTS, ())
+                [worker] = pool.get_pool()._workers
+                if os.sched_getaffinity(worker.native_id) == allowed - {here}:
+                    break
+            else:
+                pytest.fail("the worker may wake on the caller's processor")
+        os.sched_setaffinity(0, {cpu})
+        time.sleep(0.003)
+        loaded.run(addresses(x), NO_INTS, ())  # nowhere else to go: all still runs
+        assert (x != 0).all()
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def test_failed_check_stops_the_plan(threads):

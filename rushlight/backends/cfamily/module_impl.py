@@ -1,4 +1,4 @@
-"""Generated Triton text as a Python module: Triton reads the source of a kernel from its file.
+"""Generated text as a Python module: Triton and CuTe read the source of a function from its file.
 
 In: text. Out: a module. Always true: a file's name is a hash of its text, so that the same text is
 the same file, and a file is whole when it has its name.
@@ -17,12 +17,12 @@ from rushlight.base.config import config
 
 
 def folder() -> Path:
-    found = Path(config.cache_dir) / "triton" if config.cache else Path(_TEMPORARY.name)
+    found = Path(config.cache_dir) / "modules" if config.cache else Path(_TEMPORARY.name)
     found.mkdir(parents=True, exist_ok=True)
     return found
 
 
-_TEMPORARY = tempfile.TemporaryDirectory(prefix="rushlight-triton-")
+_TEMPORARY = tempfile.TemporaryDirectory(prefix="rushlight-modules-")
 
 
 def load_module(text: str) -> ModuleType:
