@@ -46,6 +46,7 @@ from rushlight.tensors import (
 from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.old_order import takes_old_order
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
@@ -62,6 +63,16 @@ METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: follow(checked(f, n), n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update({n: follow(checked(f, n), n) for n, f in _family.METHODS.items()})
+
+_FACTORS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub"), ("alpha",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), ("beta", "alpha")),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
+for _table in (FUNCTIONS, METHODS):
+    for _name, _factors in _FACTORS.items():
+        for _form in {_name, f"{_name}_"} & _table.keys():
+            _table[_form] = takes_old_order(_table[_form], _name, _factors)
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min
