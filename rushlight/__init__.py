@@ -39,7 +39,7 @@ _INNER = frozenset(
     }
 )
 _DEFERRED = {
-    "autocast": "rushlight.amp",
+    **dict.fromkeys(("autocast", "GradScaler"), "rushlight.amp"),
     "compile": "rushlight.tensors.compiled",
     "replayed_settings": "rushlight.tensors.tracked",
     "repeat_update": "rushlight.tensors.repeat",
@@ -47,7 +47,7 @@ _DEFERRED = {
     "load": "rushlight.serialization",
     "install_as_torch": "rushlight.names.install",
     **dict.fromkeys(("svd_lowrank", "pca_lowrank"), "rushlight._lowrank"),
-    "while_loop": "rushlight._higher_order_ops",
+    **dict.fromkeys(("cond", "while_loop"), "rushlight._higher_order_ops"),
     "Future": "rushlight.futures",
     "ScriptModule": "rushlight.jit",
     "typename": "rushlight.utils",

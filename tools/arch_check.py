@@ -82,7 +82,7 @@ ARROWS: dict[str, set[str]] = {
     "library": _PUBLIC,
     "_C": _PUBLIC,
     "_dynamo": {"compiler"} | _PUBLIC,
-    "_inductor": set(),
+    "_inductor": {"base"},  # a few of its settings are heard: base/config.py, `tell`
     "version": set(),
     "__main__": {"cli"},
     "_utils": _PUBLIC,

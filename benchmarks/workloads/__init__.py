@@ -36,6 +36,7 @@ NAMES = (
     "growth",
     "overheads",
     "import_time",
+    "gpu_compile",
     "packages",
 )
 

@@ -1,4 +1,5 @@
-"""`scan` and `while_loop`: steps one after the other, each a call of a function."""
+"""`scan` and `while_loop`: steps one after the other, each a call of a function; `cond`: one of two
+functions."""
 
 from __future__ import annotations
 
@@ -46,3 +47,22 @@ def while_loop(
         found = body_fn(*carried)
         carried = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     return carried
+
+
+def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
+         operands: tuple | list = ()) -> Any:  # fmt: skip
+    """`true_fn(*operands)` or `false_fn(*operands)`; `pred` is a bool or a tensor of one element,
+    whose value is looked at.
+
+    >>> import rushlight as torch
+    >>> x = torch.tensor([1.0, 2.0])
+    >>> cond(x.sum() > 2, lambda v: v + 1, lambda v: v - 1, (x,))
+    tensor([2., 3.])
+    """
+    if isinstance(pred, torch.Tensor) and (pred.dtype is not torch.bool or pred.numel() != 1):
+        raise RuntimeError(
+            f"Expected pred to be bool or single-element boolean tensor, but got {pred}"
+        )
+    if not isinstance(pred, bool | torch.Tensor):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    return true_fn(*operands) if pred else false_fn(*operands)

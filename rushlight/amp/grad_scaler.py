@@ -12,7 +12,7 @@ from typing import Any
 import rushlight as torch
 
 
-class Stage(Enum):
+class OptState(Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
@@ -51,7 +51,7 @@ class GradScaler:
         self._scale = float(init_scale)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0
-        self._stages: dict[int, Stage] = {}
+        self._stages: dict[int, OptState] = {}
         self._found: dict[int, bool] = {}
 
     def scale(self, outputs: Any) -> Any:
@@ -68,15 +68,15 @@ class GradScaler:
         """Divide the gradients of the optimizer's parameters by the scale, in place."""
         if not self._enabled:
             return
-        stage = self._stages.get(id(optimizer), Stage.READY)
-        if stage is Stage.UNSCALED:
+        stage = self._stages.get(id(optimizer), OptState.READY)
+        if stage is OptState.UNSCALED:
             raise RuntimeError(
                 "unscale_() has already been called on this optimizer since the last update()."
             )
-        if stage is Stage.STEPPED:
+        if stage is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         self._found[id(optimizer)] = self._unscale(optimizer)
-        self._stages[id(optimizer)] = Stage.UNSCALED
+        self._stages[id(optimizer)] = OptState.UNSCALED
 
     def _unscale(self, optimizer: Any) -> bool:
         """Whether a gradient was infinite or NaN."""
@@ -102,15 +102,15 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        stage = self._stages.get(id(optimizer), Stage.READY)
-        if stage is Stage.STEPPED:
+        stage = self._stages.get(id(optimizer), OptState.READY)
+        if stage is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
-        if stage is Stage.READY:
+        if stage is OptState.READY:
             self.unscale_(optimizer)
         result = None
         if not self._found[id(optimizer)]:
             result = optimizer.step(*args, **kwargs)
-        self._stages[id(optimizer)] = Stage.STEPPED
+        self._stages[id(optimizer)] = OptState.STEPPED
         return result
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.attention.runs import Runs, runs_of
+from rushlight.base.devices import CPU
 
 
 def dense_to_blocks(dense: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -36,10 +37,11 @@ def blocks_to_dense(num_blocks: torch.Tensor, indices: torch.Tensor) -> torch.Te
 
 def runs_of_lists(counts: Any, indices: Any, full_counts: Any, full_indices: Any) -> Runs:
     """Partial blocks and full ones, if there are any, as runs of (B, H, Q, K)."""
-    states = blocks_to_dense(counts, indices).numpy().astype(np.int8)
-    if full_counts is not None:
-        full = blocks_to_dense(full_counts, full_indices).numpy()
-        states = np.where(full > 0, np.int8(2), states)
+    with CPU:
+        states = blocks_to_dense(counts.cpu(), indices.cpu()).numpy().astype(np.int8)
+        if full_counts is not None:
+            full = blocks_to_dense(full_counts.cpu(), full_indices.cpu()).numpy()
+            states = np.where(full > 0, np.int8(2), states)
     lead = (1, 1, *states.shape[:-2])[-2:]
     return runs_of(states.reshape(*lead, *states.shape[-2:]))
 
@@ -55,7 +57,7 @@ def rows_at(runs: Runs, index: tuple[Any, Any, Any]) -> Runs:
 def _kept(index: Any, size: int) -> Any:
     """An int as a slice of one."""
     if not isinstance(index, int):
-        return index.numpy() if isinstance(index, torch.Tensor) else index
+        return index.cpu().numpy() if isinstance(index, torch.Tensor) else index
     return slice(index + size, index + size + 1) if index < 0 else slice(index, index + 1)
 
 

@@ -21,8 +21,10 @@ from rushlight.attention import block_lists, spans
 from rushlight.attention.block_picture import pictures
 from rushlight.attention.divide import Division
 from rushlight.attention.heat import shrunk
+from rushlight.attention.own_mods import noop_mask, sliced_mask_mod_error
 from rushlight.attention.runs import Rects, Runs
 from rushlight.attention.spans import CELL
+from rushlight.base.devices import CPU, find_device
 
 DEFAULT_BLOCK_SIZE = 128
 BOTH = "full_{0}_num_blocks and full_{0}_indices must be both provided or omitted"
@@ -30,16 +32,6 @@ NO_TENSOR_ORDER = (
     "{} BlockMask with tensor dq_kv_order is not supported yet. "
     "Construct a new BlockMask with matching precomputed dq_write_order metadata."
 )
-
-
-def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """Keep every element."""
-    return batch.new_ones(size=(), dtype=torch.bool, device=batch.device)
-
-
-def sliced_mask_mod_error(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """The mask_mod of a slice: its indices would no longer be those of the whole mask."""
-    raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -92,6 +84,7 @@ class BlockMask:
         self._lists: dict[str, Any] = dict(zip(KV_LISTS, kv_lists, strict=True))
         self._lists |= zip(Q_LISTS, q_lists, strict=True)
         self._set_rest(seq_lengths, BLOCK_SIZE, mask_mod, full_kv_indices is not None)
+        self._device = kv_indices.device
         self.dq_write_order, self.dq_write_order_full = dq_write_order, dq_write_order_full
         self.dq_kv_order, self.dq_kv_order_spt = dq_kv_order, dq_kv_order_spt
 
@@ -105,6 +98,7 @@ class BlockMask:
         self.blocks_follow_mod = False
         self.rows_of: tuple[BlockMask, int] | None = None  # see for_decode
         self._has_full = has_full
+        self._device = CPU  # of lists that are made later
         self._cells: Rects | None = None  # finer than the blocks, where they are known
         self._made: dict[Any, Any] = {}  # from the lists; forgotten when they change
 
@@ -127,6 +121,7 @@ class BlockMask:
         runs = blocks.runs((*division.shape[:2], *division.grid))
         result = cls.from_runs(runs, division.size, mask_mod, division.shape[2:], has_full)
         result._cells, result.blocks_follow_mod = division.cells, True
+        result._device = division.device
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -137,9 +132,10 @@ class BlockMask:
             names = KV_LISTS if name in KV_LISTS else Q_LISTS
             runs = self.runs() if name in KV_LISTS else self.runs().transposed()
             states = runs.states()
-            found = [*block_lists.dense_to_blocks(torch.tensor(states == 1)), None, None]
-            if self._has_full:
-                found[2:] = block_lists.dense_to_blocks(torch.tensor(states == 2))
+            with self._device:
+                found = [*block_lists.dense_to_blocks(torch.tensor(states == 1)), None, None]
+                if self._has_full:
+                    found[2:] = block_lists.dense_to_blocks(torch.tensor(states == 2))
             self._lists |= zip(names, found, strict=True)
         return self._lists[name]
 
@@ -206,8 +202,13 @@ class BlockMask:
         return (*self._lead(), *self.seq_lengths)
 
     def _lead(self) -> tuple[int, ...]:
+        """What the lists have before blocks: (B, H), or less of it."""
         found = self._lists.get("kv_indices")
         return self.runs().shape[:2] if found is None else tuple(found.shape[:-2])
+
+    def lead(self) -> tuple[int, int]:
+        """(B, H)."""
+        return (1, 1, *self._lead())[-2:]  # type: ignore[return-value]
 
     def numel(self) -> int:
         """Elements of the dense mask."""
@@ -225,7 +226,7 @@ class BlockMask:
 
     def to_dense(self) -> torch.Tensor:
         """1 where a block is present: (B, H, Q, K), int32."""
-        dense = torch.tensor((self.states() > 0).astype(np.int32))
+        dense = torch.tensor((self.states() > 0).astype(np.int32), device=self._device)
         return dense.reshape(*self._lead(), *dense.shape[2:])
 
     def to_string(self, grid_size: int | tuple[int, int] = (20, 20), limit: int = 4) -> str:
@@ -249,6 +250,7 @@ class BlockMask:
     def to(self, device: Any) -> BlockMask:
         """The same mask with its tensors on `device`."""
         result = copy.copy(self)
+        result._device = find_device(device)
         result._made = {"runs": self.runs()}
         result._lists = {
             name: None if tensor is None else tensor.to(device)
@@ -306,7 +308,7 @@ class BlockMask:
             runs, (CELL, CELL), lambda b, h, q_idx, kv_idx: mod(b, h, q_idx + offset, kv_idx),
             (q_len, kv_len),
         )  # fmt: skip
-        result.blocks_follow_mod = self.blocks_follow_mod
+        result.blocks_follow_mod, result._device = self.blocks_follow_mod, self._device
         # Where blocks count beside mask_mod, those of the whole mask do.
         result.rows_of = None if self.blocks_follow_mod else (self, offset)
         return result
@@ -321,7 +323,7 @@ class BlockMask:
         result = self.from_runs(runs, self.BLOCK_SIZE, mask_mod, lengths, self._has_full)
         if self._lists.get("q_indices", self) is None:
             result._lists |= dict.fromkeys(Q_LISTS)
-        result.dq_kv_order_spt = self.dq_kv_order_spt
+        result.dq_kv_order_spt, result._device = self.dq_kv_order_spt, self._device
         if self.dq_write_order is not None:
             result.add_write_order(self.dq_kv_order_spt)
         return result
@@ -350,9 +352,9 @@ class BlockMask:
         """0 absent, 1 partial, 2 full: (B, H, Q, K), int8."""
         return self.runs().states()
 
-    def state_tensor(self) -> torch.Tensor:
+    def state_tensor(self, device: Any) -> torch.Tensor:
         """The states as a tensor, made once."""
-        return self.made("states", lambda: torch.tensor(self.states()))
+        return self.made(("states", device), lambda: torch.tensor(self.states(), device=device))
 
     def made(self, key: Any, make: Callable[[], Any]) -> Any:
         """Something that depends on the blocks only, made once."""
@@ -362,22 +364,18 @@ class BlockMask:
 
     def keeps_all(self) -> bool:
         """Is every block full?"""
-        return self.made("keeps_all", self._keeps_all)
+        return self.made("keeps_all", lambda: self.runs().keep_all())
 
-    def _keeps_all(self) -> bool:
-        runs = self.runs()
-        blocks = runs.rows * runs.shape[3]
-        return bool(runs.full.all()) and int((runs.stop - runs.first).sum()) == blocks
-
-    def tables(self, of_keys: bool = True) -> list[torch.Tensor]:
+    def tables(self, device: Any = CPU, of_keys: bool = True) -> list[torch.Tensor]:
         """Spans of tiles for blocks of queries, and for blocks of keys: see ops/pairs [tables]."""
-        return [*self._spans("l"), *(self._spans("s") if of_keys else ())]
+        return [*self._spans(False, device), *(self._spans(True, device) if of_keys else ())]
 
-    def _spans(self, side: str) -> tuple[torch.Tensor, torch.Tensor]:
-        if side not in self._made:
-            cells = self._cell_runs(turned=side == "s")
-            self._made[side] = tuple(map(torch.tensor, spans.spans_of(cells)))
-        return self._made[side]
+    def _spans(self, turned: bool, device: Any) -> list[torch.Tensor]:
+        def make() -> list[torch.Tensor]:
+            tables = spans.spans_of(self._cell_runs(turned))
+            return [torch.tensor(table, device=device) for table in tables]
+
+        return self.made((turned, device), make)
 
     def __str__(self) -> str:
         head = f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%, \n"

@@ -54,12 +54,13 @@ def attention(
             "input. flex_decoding is only available for short sequence lengths with specific "
             "configurations."
         )
-    key, value = (for_each_head(x, query.size(1)) for x in (key, value))
+    if query.size(1) != key.size(1):
+        key, value = (for_each_head(x, query.size(1)) for x in (key, value))
     products = _products(query, key, scale, choice.prescale)
     scores, keep = _scores(products, value, score_mod, block_mask, shape)
     if keep is not None:
         assert block_mask is not None
-        tables = block_mask.tables(of_keys=needs_grad or scores.requires_grad)
+        tables = block_mask.tables(query.device, needs_grad or scores.requires_grad)
         scores = apply(ops.pair_mask, (scores, keep, tables, False, "minus"))
     lse = apply(ops.flash_lse, (scores,))
     out = apply(ops.flash_attention, (scores, value, lse))
@@ -89,7 +90,7 @@ def _decoded(
     if tuple(scores.shape) != folded:
         scores = scores.reshape(folded)
         keep = None if keep is None else keep.reshape(folded)
-    tables = tables_of(block_mask, keys, partition)
+    tables = tables_of(block_mask, keys, partition, query.device)
     rest = (keep, tables, partition)
 
     def unfolded(x: Any) -> Any:
@@ -122,21 +123,21 @@ def _scores(
         scores = as_four_dims(score_mod(scores, *where), shape, "score_mod").to(dtype)
     if value.dtype is torch.float64:
         scores = scores.to(torch.float64)
-    return scores, None if block_mask is None else kept(block_mask, where, shape)
+    return scores, None if block_mask is None else kept(block_mask, where, shape, value.device)
 
 
-def kept(block_mask: BlockMask, where: list, shape: tuple[int, ...]) -> Any:
+def kept(block_mask: BlockMask, where: list, shape: tuple[int, ...], device: Any) -> Any:
     """What the mask keeps of these pairs. Its blocks count where its mask_mod alone does not say
     all: absent ones are left out and full ones kept, whatever the mask_mod says."""
     if block_mask.rows_of is not None:
         whole, offset = block_mask.rows_of
         b, h, q, kv = where
-        return kept(whole, [b, h, q + offset, kv], shape)
+        return kept(whole, [b, h, q + offset, kv], shape, device)
     keep = as_four_dims(block_mask.mask_mod(*where), shape, "mask_mod")
     if block_mask.blocks_follow_mod:
         return keep
     b, h, q, kv = where
-    states = block_mask.state_tensor()
+    states = block_mask.state_tensor(device)
     b, h = (0 if n == 1 else i for i, n in zip((b, h), states.shape[:2], strict=True))
     rows, columns = block_mask.BLOCK_SIZE
     state = states[b, h, q // rows, kv // columns]

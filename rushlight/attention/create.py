@@ -8,6 +8,7 @@ Always true: `create_block_mask` never makes the dense mask (divide.py).
 from __future__ import annotations
 
 import inspect
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ import rushlight as torch
 from rushlight import ops
 from rushlight.attention.block_mask import DEFAULT_BLOCK_SIZE, BlockMask
 from rushlight.attention.divide import Division, as_four_dims
+from rushlight.base.devices import find_device
 from rushlight.tensors.apply import apply
 
 ARITY = {4: "mask_mod", 5: "score_mod"}
@@ -43,19 +45,22 @@ def create_mask(
     device: Any = None,
 ) -> torch.Tensor:  # fmt: skip
     """The dense mask (B, H, Q_LEN, KV_LEN) of a mask_mod, or of where a score_mod keeps scores.
+    `device`: where it is; that of the captured tensors by default.
 
     Example:
         >>> create_mask(lambda b, h, q, kv: q >= kv, None, None, 2, 2)
         tensor([[[[ True, False],
                   [ True,  True]]]])
     """
-    shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
+    shape = shape_of_mask(B, H, Q_LEN, KV_LEN)
     kind = kind_of_mod(mod_fn)
     where = [apply(ops.pair_index, (shape, dim)) for dim in range(4)]
-    if kind == "mask_mod":
-        return as_four_dims(mod_fn(*where), shape, kind).contiguous()
-    scores = as_four_dims(mod_fn(torch.zeros(shape), *where), shape, kind)
-    return ~torch.isneginf(scores)
+    with find_device(device):
+        if kind == "mask_mod":
+            found = as_four_dims(mod_fn(*where), shape, kind).contiguous()
+        else:
+            found = ~torch.isneginf(as_four_dims(mod_fn(torch.zeros(shape), *where), shape, kind))
+    return found if device is None else found.to(device)
 
 
 def create_block_mask(
@@ -69,6 +74,8 @@ def create_block_mask(
 ) -> BlockMask:  # fmt: skip
     """The BlockMask of a mask_mod; B or H None means the same mask for all of them.
 
+    `device`: where its lists are; that of the captured tensors by default.
+
     Example:
         >>> create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 256, 256).sparsity()
         25.0
@@ -79,16 +86,42 @@ def create_block_mask(
         warnings.warn(COMPILE_FLAG, DeprecationWarning, stacklevel=2)
     if not isinstance(dq_kv_order, bool):
         raise ValueError("dq_kv_order must be a bool when using create_block_mask")
-    sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
-    if min(sizes) < 1:
-        raise ValueError(f"BLOCK_SIZE must be positive, got {BLOCK_SIZE}")
-    shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
-    division = Division(mask_mod, shape, sizes)  # type: ignore[arg-type]
+    shape = shape_of_mask(B, H, Q_LEN, KV_LEN)
+    division = Division(mask_mod, shape, sizes_of_blocks(BLOCK_SIZE), device)
     result = BlockMask.from_division(division, mask_mod, separate_full_blocks)
     if compute_dq_write_order:
         result.add_write_order(dq_kv_order)
         result.dq_kv_order_spt = dq_kv_order
     return result
+
+
+def shape_of_mask(
+    batch: int | None, heads: int | None, queries: int, keys: int
+) -> tuple[int, int, int, int]:
+    """Checked sizes; None means 1."""
+    found = []
+    for name, given in (("B", batch), ("H", heads), ("Q_LEN", queries), ("KV_LEN", keys)):
+        size = 1 if given is None and name in "BH" else _as_int(name, given)
+        if size < 0:
+            raise ValueError(f"{name} must not be negative, got {given}")
+        found.append(size)
+    return tuple(found)  # type: ignore[return-value]
+
+
+def sizes_of_blocks(given: Any) -> tuple[int, int]:
+    """BLOCK_SIZE as (queries, keys)."""
+    pair = tuple(given) if isinstance(given, (tuple, list)) else (given, given)
+    sizes = tuple(_as_int("BLOCK_SIZE", size) for size in pair)
+    if len(sizes) != 2 or min(sizes) < 1:
+        raise ValueError(f"BLOCK_SIZE must be a positive int or two of them, got {given}")
+    return sizes
+
+
+def _as_int(name: str, given: Any) -> int:
+    try:
+        return operator.index(given)
+    except (TypeError, AttributeError):
+        raise TypeError(f"{name} must be an int, got {given!r}") from None
 
 
 def and_masks(*mask_mods: Callable) -> Callable:

@@ -35,13 +35,18 @@ def rows_of_groups(query: Any, kv_heads: int) -> Any:
     return query.reshape(batch, kv_heads, heads // kv_heads * length, size)
 
 
-def tables_of(block_mask: BlockMask | None, keys: int, partition: int) -> list[torch.Tensor]:
+def tables_of(
+    block_mask: BlockMask | None, keys: int, partition: int, device: Any
+) -> list[torch.Tensor]:
     """The tables of the partitions, kept with the mask; none without a mask."""
     if block_mask is None:
         return []
     return block_mask.made(
-        ("partitions", partition),
-        lambda: [torch.tensor(table) for table in partition_tables(block_mask, keys, partition)],
+        ("partitions", partition, device),
+        lambda: [
+            torch.tensor(table, device=device)
+            for table in partition_tables(block_mask, keys, partition)
+        ],
     )
 
 

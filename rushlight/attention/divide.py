@@ -1,9 +1,10 @@
 """A mask_mod as rectangles of blocks: found by halving, looked at element by element at need.
 
-In: a mask_mod, the shape (B, H, Q_LEN, KV_LEN), the size of blocks. Out: rectangles of full and
-partial blocks, and the same in cells of CELL x CELL elements for what a kernel reads. A box of
-blocks that interval analysis shows to be kept or left out whole is done; others are halved. Only
-blocks about which it knows too little are evaluated, a few at a time: never the dense mask.
+In: a mask_mod, the shape (B, H, Q_LEN, KV_LEN), the size of blocks, the device of what it captured.
+Out: rectangles of full and partial blocks, and the same in cells of CELL x CELL elements for what a
+kernel reads. A box of blocks that interval analysis shows to be kept or left out whole is done;
+others are halved. Only blocks about which it knows too little are evaluated, a few at a time: never
+the dense mask.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from rushlight.attention.interval_rules import Truth
 from rushlight.attention.intervals import Analysis
 from rushlight.attention.runs import Rects, joined_rects
 from rushlight.attention.spans import CELL
+from rushlight.base.devices import find_device
+from rushlight.ir.device import device_of
 from rushlight.ir.node import Node
 from rushlight.tensors.apply import apply
 
@@ -34,8 +37,11 @@ class Division:
     """Of one mask. `blocks`: rectangles of blocks; `cells`: of cells, None if blocks are not made
     of whole ones."""
 
-    def __init__(self, mask_mod: Callable, shape: Shape, size: tuple[int, int]) -> None:
+    def __init__(
+        self, mask_mod: Callable, shape: Shape, size: tuple[int, int], device: Any = None
+    ) -> None:
         self.mask_mod, self.shape, self.size = mask_mod, shape, size
+        self.device = find_device(device)
         self.grid = (-(-shape[2] // size[0]), -(-shape[3] // size[1]))
         self.has_cells = size[0] % CELL == 0 and size[1] % CELL == 0
         self.piece = (CELL, CELL) if self.has_cells else size
@@ -44,14 +50,18 @@ class Division:
         self.analysis: Analysis | None = None
         if 0 not in shape:
             root = self._graph()
+            if device is None:  # that of what the mask captured
+                self.device = find_device(device_of(root))
             if math.prod(shape) >= WORTH_ANALYSIS:
                 self.analysis = Analysis(root)
-            self._divide()
+            with self.device:
+                self._divide()
 
     def _graph(self) -> Node:
         """The mask as a value of pairs. No tensor of it stays alive, so nobody computes it."""
         where = [apply(ops.pair_index, (self.shape, dim)) for dim in range(4)]
-        mask = as_four_dims(self.mask_mod(*where), self.shape, "mask_mod")
+        with self.device:
+            mask = as_four_dims(self.mask_mod(*where), self.shape, "mask_mod")
         if mask.dtype is not torch.bool:
             raise AssertionError(f"mask.dtype must be torch.bool, got {mask.dtype}")
         return mask._value()
@@ -203,7 +213,7 @@ class Division:
         mask = as_four_dims(self.mask_mod(b, h, q, kv), shape, "mask_mod") & inside
         high, wide = rows // self.piece[0], columns // self.piece[1]
         cut = mask.reshape(len(padded), high, self.piece[0], wide, self.piece[1])
-        return cut.to(torch.int32).sum(dim=(2, 4)).numpy()[:count]
+        return cut.to(torch.int32).sum(dim=(2, 4)).cpu().numpy()[:count]
 
 
 def _kind_of(truth: Truth) -> np.ndarray:

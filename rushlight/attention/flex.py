@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import rushlight as torch
-from rushlight.attention.block_mask import BlockMask, sliced_mask_mod_error
-from rushlight.attention.compute import attention
+from rushlight.attention.block_mask import BlockMask
+from rushlight.attention.compute import as_dtype, attention
 from rushlight.attention.kernel_options import FlexKernelOptions, choice_of
+from rushlight.attention.own_mods import sliced_mask_mod_error
+from rushlight.tensors.apply import product_operands
 
 _WARNED: set[str] = set()
 
@@ -61,10 +63,11 @@ def flex_attention(
         torch.Size([1, 1, 2, 4])
     """
     _check_tensors(query, key, value)
+    query, key, value = product_operands(query, key, value)
     _check_heads(query, key, enable_gqa)
     query, key, value = _same_batch(query, key, value, block_mask)
     if block_mask is not None:
-        _check_block_mask(block_mask, query.size(-2), key.size(-2))
+        _check_block_mask(block_mask, (*query.shape[:3], key.size(2)))
     if return_lse and return_aux is not None:
         raise ValueError(
             "Cannot specify both return_lse and return_aux. "
@@ -74,7 +77,9 @@ def flex_attention(
         _warn_return_lse()
     choice = choice_of(kernel_options)
     scale = 1.0 / math.sqrt(query.size(-1) or 1) if scale is None else scale
-    found = attention(query, key, value, score_mod, block_mask, scale, choice)
+    with query.device:  # the mods may make tensors
+        value = as_dtype(value, query)
+        found = attention(query, key, value, score_mod, block_mask, scale, choice)
     if return_aux is not None:
         return found.out, AuxOutput(
             found.lse() if return_aux.lse else None,
@@ -143,10 +148,21 @@ def _same_batch(query: Any, key: Any, value: Any, block_mask: Any) -> tuple:
     return query, *(t.expand(q_batch, -1, -1, -1) for t in (key, value))
 
 
-def _check_block_mask(block_mask: BlockMask, q_len: int, kv_len: int) -> None:
+def _check_block_mask(block_mask: Any, sizes: tuple[int, int, int, int]) -> None:
+    """sizes: of the scores."""
+    if not isinstance(block_mask, BlockMask):
+        raise TypeError(
+            f"flex_attention: block_mask must be a BlockMask, got {type(block_mask).__name__}"
+        )
     if block_mask.mask_mod is sliced_mask_mod_error:
         raise RuntimeError("Cannot use mask_mod from a sliced BlockMask")
-    mask_q, mask_kv = block_mask.shape[-2:]
+    (q_len, kv_len), (mask_q, mask_kv) = sizes[2:], block_mask.shape[-2:]
+    for name, of_mask, size in zip(("batch size", "heads"), block_mask.lead(), sizes, strict=False):
+        if of_mask not in (1, size):
+            raise ValueError(
+                f"block_mask was created for block_mask.shape={block_mask.shape}, but the query "
+                f"has {name} {size}: that of the mask must be 1 or the same"
+            )
     if (mask_q, mask_kv) == (q_len, kv_len):
         return
     start = (

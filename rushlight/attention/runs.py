@@ -82,6 +82,11 @@ class Runs:
                 parts.append(runs_of(np.ascontiguousarray(band.T)[None, None]))
         return joined(parts, (batch, heads, keys, queries))
 
+    def keep_all(self) -> bool:
+        """Is every block full?"""
+        present = int((self.stop - self.first).sum())
+        return bool(self.full.all()) and present == self.rows * self.shape[3]
+
     def area(self, size: tuple[int, int], lengths: tuple[int, int]) -> int:
         """Elements of the present blocks that lie inside."""
         heights = np.tile(inside(self.shape[2], size[0], lengths[0]), self.shape[0] * self.shape[1])

@@ -59,6 +59,7 @@ def _cannot(params: SDPAParams, debug: bool = False) -> bool:
 
 cudnn = Flags(
     enabled=True, benchmark=False, benchmark_limit=10, deterministic=False, allow_tf32=True,
+    fp32_precision="none", conv=Flags(fp32_precision="none"), rnn=Flags(fp32_precision="none"),
     version=lambda: None, flags=_cudnn_flags,
 )  # fmt: skip
 cuda = Flags(
@@ -71,6 +72,7 @@ cuda = Flags(
     cudnn_sdp_enabled=lambda: True,
     matmul=Flags(
         allow_tf32=False,
+        fp32_precision="none",
         allow_fp16_reduced_precision_reduction=True,
         allow_bf16_reduced_precision_reduction=True,
     ),
@@ -83,13 +85,16 @@ cuda = Flags(
     math_sdp_enabled=lambda: True,
 )
 mps = Flags(is_macos_or_newer=lambda major, minor: False)
-mkldnn = Flags(enabled=True)
+mkldnn = Flags(
+    enabled=True, fp32_precision="none", matmul=Flags(fp32_precision="none"),
+    conv=Flags(fp32_precision="none"), rnn=Flags(fp32_precision="none"),
+)  # fmt: skip
 mkl = Flags()
 openmp = Flags()
 opt_einsum = Flags(enabled=True, strategy="auto")
 cpu = Flags(get_cpu_capability=lambda: "DEFAULT")
 quantized = Flags(engine="none", supported_engines=["none"])
-nnpack = Flags()
+nnpack = Flags(set_flags=lambda enabled: (True,))
 SWITCHES = {
     "cudnn": cudnn, "cuda": cuda, "mps": mps, "mkldnn": mkldnn, "mkl": mkl, "openmp": openmp,
     "opt_einsum": opt_einsum, "cpu": cpu, "quantized": quantized, "nnpack": nnpack,

@@ -30,4 +30,9 @@ def run(args: argparse.Namespace) -> int:
         return 2
     importlib.import_module("rushlight.as_torch")
     sys.path.append(str(TORCH_PATH))
-    return script.run_script(args.program, args.program_args, module=args.module)
+    try:
+        return script.run_script(args.program, args.program_args, module=args.module)
+    except Exception as error:  # shown as Python shows it, from the program's first line on
+        error = error.with_traceback(script.frames_of_program(error))
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import runpy
 import sys
 from pathlib import Path
+from types import TracebackType
 
 
 def run_script(path: str, args: list[str], *, module: bool = False) -> int:
@@ -23,6 +24,20 @@ def run_script(path: str, args: list[str], *, module: bool = False) -> int:
     finally:
         sys.argv, sys.path[:] = argv, search
     return 0
+
+
+def frames_of_program(error: BaseException) -> TracebackType | None:
+    """The error's traceback from the program's first line on: without ours and runpy's.
+
+    None where no line of the program ran (its syntax is wrong).
+    """
+    ours, trace = str(Path(__file__).parent), error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not name.startswith((ours, "<frozen runpy>")):
+            return trace
+        trace = trace.tb_next
+    return None
 
 
 def status_of(stop: SystemExit) -> int:

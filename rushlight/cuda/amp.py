@@ -8,6 +8,7 @@ from rushlight import amp
 from rushlight import names as _names
 
 __getattr__ = _names.getattr_of(__name__)
+__path__: list[str] = []  # modules below it are aliases (names/aliases.py)
 
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:

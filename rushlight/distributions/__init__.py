@@ -72,3 +72,4 @@ __all__ = [
     "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to",
     "kl_divergence", "register_kl", "transform_to", *transforms.__all__,
 ]  # fmt: skip
+_names.lend(__name__, "rushlight.distributions", "rushlight.distributions.utils", "rushlight")

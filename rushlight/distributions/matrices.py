@@ -266,3 +266,8 @@ class LowRankMultivariateNormal(Distribution):
     def entropy(self) -> Any:
         found = 0.5 * (self._event_shape[0] * (1.0 + LOG_2PI) + self._log_det())
         return found if not self._batch_shape else found.expand(self._batch_shape)
+
+
+# The names under which other packages import these.
+_batch_mv, _batch_mahalanobis = batch_mv, batch_mahalanobis
+_precision_to_scale_tril = precision_to_scale_tril

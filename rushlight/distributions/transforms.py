@@ -23,6 +23,7 @@ from rushlight.distributions.transforms_elementwise import (
     SoftplusTransform,
     TanhTransform,
 )
+from rushlight.distributions.transforms_elementwise import clipped_sigmoid as _clipped_sigmoid
 from rushlight.distributions.transforms_matrix import (
     CorrCholeskyTransform,
     LowerCholeskyTransform,
@@ -38,5 +39,5 @@ __all__ = [
     "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform",
     "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
     "StickBreakingTransform", "TanhTransform", "Transform", "_InverseTransform",
-    "identity_transform",
+    "_clipped_sigmoid", "identity_transform",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.overrides.dispatch import Overridable
 
+IMPURE: set[Any] = set()  # functions whose calls stay although nobody reads them
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output")
 
 
@@ -107,7 +108,9 @@ class Node:
         return users
 
     def is_impure(self) -> bool:
-        return self.op in ("placeholder", "output")
+        return self.op in ("placeholder", "output") or (
+            self.op == "call_function" and self.target in IMPURE
+        )
 
     def format_node(self) -> str:
         """%add = call_function[target=torch.add](args = (%x, 1), kwargs = {})."""

@@ -50,7 +50,8 @@ class _Fused(torch.autograd.Function):
         x, w, b, target, weight, *ready = ctx.saved_tensors
         needs = ctx.needs_input_grad[:3]
         rest = (target, weight, ctx.settings, needs, ready)
-        return (*_FusedGradient.apply(x, w, b, d_loss, *rest), None, None, None)
+        with x.device:
+            return (*_FusedGradient.apply(x, w, b, d_loss, *rest), None, None, None)
 
 
 class _FusedGradient(torch.autograd.Function):
@@ -74,7 +75,7 @@ class _FusedGradient(torch.autograd.Function):
     def backward(ctx: Any, *d_grads: Any) -> tuple:
         *inputs, target, weight = ctx.saved_tensors
         again, none = torch.is_grad_enabled(), (None,) * 5
-        with torch.enable_grad():
+        with torch.enable_grad(), inputs[0].device:
             # Views, so that only the loss itself is differentiated here, not what is before it.
             *views, d_loss = (t if t is None else _watched(t, again) for t in inputs)
             loss = plain_loss(*views, target, weight, ctx.settings)

@@ -64,7 +64,7 @@ def linear_cross_entropy(
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     ignored = IGNORED if ignore_index is None else ignore_index
     if not is_probabilities:
-        check_index(target, classes, OUT_OF_BOUNDS, IndexError, ignored=ignored)
+        target = _checked(target, classes, ignored)
     rows, width, depth = math.prod(lead), input.shape[-1], math.prod(places)
     w_CDF = linear_weight.reshape(classes, depth, width)
     b_CD = None if linear_bias is None else linear_bias.reshape(classes, depth)
@@ -78,8 +78,19 @@ def linear_cross_entropy(
         options=AUTO if options is None else options,
     )
     compute = fused_loss if chunked and not _needs_plain(target, weight) else plain_loss
-    loss = compute(input.reshape(rows, width), w_CDF, b_CD, target, weight, settings)
+    with input.device:
+        loss = compute(input.reshape(rows, width), w_CDF, b_CD, target, weight, settings)
     return loss.reshape((*lead, *places)) if reduction == "none" else loss
+
+
+def _checked(target: Any, classes: int, ignored: int) -> Any:
+    """Classes out of range are an error before anything is computed; in a call that is captured,
+    where their values are not known, when they are read from a table."""
+    if check_index(target, classes, OUT_OF_BOUNDS, IndexError, ignored=ignored, always=True):
+        return target
+    index = torch.where(target == ignored, 0, target).to(torch.int64)
+    table = torch.zeros(classes, dtype=torch.int64, device=target.device)
+    return target + torch.gather(table, 0, index.reshape(-1)).reshape(target.shape)
 
 
 def _needs_plain(target: Any, weight: Any) -> bool:

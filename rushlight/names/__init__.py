@@ -3,9 +3,9 @@
 import sys
 
 from rushlight.names.finder import AliasFinder
-from rushlight.names.lookup import getattr_of
+from rushlight.names.lookup import getattr_of, lend
 from rushlight.names.version import TorchVersion
 
-__all__ = ["TorchVersion", "getattr_of"]
+__all__ = ["TorchVersion", "getattr_of", "lend"]
 
 sys.meta_path.append(AliasFinder())

@@ -35,3 +35,25 @@ def _is_module(full: str) -> bool:
     if not hasattr(parent, "__path__"):
         return False
     return importlib.util.find_spec(full) is not None
+
+
+def lend(package: str, *lenders: str) -> None:
+    """Let the modules below `package` that are loaded find names in other modules too.
+
+    A module of PyTorch also has what it imports: `torch.nn.modules.rnn.LSTMCell`, which here is in
+    another file, or `torch.nn.modules.dropout.Module`.
+    """
+
+    def lent_to(borrower: str) -> Callable[[str], Any]:
+        def find(name: str) -> Any:
+            for lender in () if name.startswith("__") else lenders:
+                module = importlib.import_module(lender)
+                if hasattr(module, name):
+                    return getattr(module, name)
+            raise AttributeError(f"module '{borrower}' has no attribute '{name}'")
+
+        return find
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{package}.") and "__getattr__" not in vars(module):
+            vars(module)["__getattr__"] = lent_to(name)

@@ -37,7 +37,12 @@ STAND_IN_NAMES: dict[str, str] = {
         "integers have 8 bits or more",
     ),
     "torch.jagged": REFUSED["torch.nested"],
-    "torch.ScriptObject": "there is no TorchScript",
+    **dict.fromkeys((f"torch.{name}" for name in """AliasDb AnyType Argument ArgumentSpec AwaitType
+        Block BoolType Capsule ClassType Code CompilationUnit ComplexType DeviceObjType DictType
+        EnumType FloatType FunctionSchema FutureType InferredType IntType InterfaceType ListType
+        LiteScriptModule NoneType NumberType OptionalType PyObjectType RRefType ScriptClass
+        ScriptDict ScriptList ScriptObject StreamObjType StringType SymBoolType SymIntType
+        TensorType TupleType UnionType Use Value""".split()), "there is no TorchScript"),
     "torch.PyTorchFileReader": "torch.load reads files",
     "torch.PyTorchFileWriter": "torch.save writes files",
 }  # fmt: skip

@@ -32,3 +32,7 @@ __all__ = [
     "utils",
     *modules.__all__,
 ]
+_names.lend(
+    f"{__name__}.modules", "rushlight.nn", "rushlight.nn.modules.utils", "rushlight.nn.init",
+    "rushlight",
+)  # fmt: skip

@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 
 import rushlight as torch
 
+# What packages make the metaclasses of their own kinds of parameters from.
+_ParameterMeta = type(torch.Tensor)
+
 
 class Parameter(torch.Tensor):
     """A tensor which, assigned to an attribute of a Module, becomes one of its parameters.

@@ -41,3 +41,4 @@ __all__ = [
     "swa_utils",
     "swap_in_optimizer_params_and_state",
 ]
+_names.lend(__name__, "rushlight.optim.helpers", "rushlight.optim", "rushlight")

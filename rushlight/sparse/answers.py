@@ -113,6 +113,9 @@ def matmul(a: Any, b: Any) -> Any:
         if a.dim() not in (1, 2):
             raise RuntimeError(f"matmul: a dense matrix expected, got {a.dim()} dimensions")
         return matmul(transpose(b, 0, 1), a.T if a.dim() == 2 else a).T
+    if torch.is_autocast_enabled("cpu") and a.dtype is not torch.float64 is not b.dtype:
+        low = torch.get_autocast_dtype("cpu")
+        a, b = a.like(a.vals.to(low)), b.to(low)
     x = to_coo(a)
     if x.sparse_dim() != 2 or x.dense_dim() or b.dim() not in (1, 2):
         raise RuntimeError(f"addmm: matrices expected, got {max(x.dim(), b.dim())}D tensor")

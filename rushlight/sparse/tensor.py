@@ -15,12 +15,20 @@ from typing import Any
 import rushlight as torch
 from rushlight.overrides.dispatch import turn_on
 from rushlight.overrides.mode import DisableTorchFunctionSubclass
-from rushlight.tensors.storage import Counter
 
 LAYOUTS = {
     "coo": torch.sparse_coo, "csr": torch.sparse_csr, "csc": torch.sparse_csc,
 }  # fmt: skip
 OPS: dict[str, Callable[..., Any]] = {}
+
+
+class Versions:
+    """Counts in-place changes of one sparse tensor."""
+
+    __slots__ = ("version",)
+
+    def __init__(self) -> None:
+        self.version = 0
 
 
 class SparseTensor(torch.Tensor):
@@ -47,7 +55,11 @@ class SparseTensor(torch.Tensor):
             return answer(*args, **(kwargs or {}))
 
     def _value(self) -> Any:
-        raise NotImplementedError("a sparse tensor has no strided memory: use .to_dense() first")
+        raise NotImplementedError(
+            "a sparse tensor has no strided memory: use .to_dense() first. (A function that was "
+            "taken from torch before the first sparse tensor was made knows dense ones only: call "
+            "it as torch.NAME.)"
+        )
 
     # What it is -----------------------------------------------------------------------------
 
@@ -192,8 +204,10 @@ def make(
     turn_on()
     made = object.__new__(SparseTensor)
     # A counter of its own: who takes a tensor apart by its storage sees that this is none.
-    made._storage, made._counter = values._storage, Counter()
+    made._storage, made._counter = values._storage, Versions()
     made._shape, made._dtype = tuple(size), values._dtype
-    made._view = made._node = made._seen = made._grad = None
+    # Not None, so that an op asks for `_value` instead of taking what the storage holds.
+    made._view = torch.empty(made._shape).expand(made._shape).detach()._view
+    made._node = made._seen = made._grad = None
     made.kind, made.index, made.vals, made.sorted_once = kind, index, values, sorted_once
     return made

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, uint8
+from rushlight.base.dtypes import DType, float32, uint8
 from rushlight.tensors import functional
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty
 from rushlight.tensors.functional_resize import interpolate, resize_smoothly
 from rushlight.tensors.functions_native import native_batch_norm
-from rushlight.tensors.functions_reduce import softmax
+from rushlight.tensors.functions_reduce import log_softmax, softmax
 from rushlight.tensors.functions_view import reshape
 from rushlight.tensors.indexing import getitem
 from rushlight.tensors.tables import by_name
@@ -43,6 +43,16 @@ def _softmax_backward_data(
     g, y = (x.to(x._dtype.compute) for x in (grad_output, output))
     part = g * y
     return (part - y * part.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def _softmax(self: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
+    """softmax; `half_to_float` gives float32."""
+    return softmax(self, dim, float32 if half_to_float else None)
+
+
+def _log_softmax(self: Tensor, dim: int, half_to_float: bool = False) -> Tensor:
+    """log_softmax; `half_to_float` gives float32."""
+    return log_softmax(self, dim, float32 if half_to_float else None)
 
 
 def _safe_softmax(self: Tensor, dim: int, dtype: DType | None = None) -> Tensor:
@@ -126,7 +136,8 @@ def _pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 OWN: dict[str, Callable] = {
     **by_name(
-        slice, native_dropout_backward, _softmax_backward_data, _safe_softmax,
+        slice, native_dropout_backward, _softmax_backward_data, _softmax, _log_softmax,
+        _safe_softmax,
         max_pool2d_with_indices_backward, _batch_norm_with_update, alias, index, _to_copy,
         _local_scalar_dense, sym_size, _pin_memory,
     ),

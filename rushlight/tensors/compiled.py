@@ -104,7 +104,8 @@ def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
 def _compiled_module(model: Any, compiled: Callable[..., Any]) -> Any:
     """A module whose `__call__` is compiled: everything else is the module's."""
     kind = type(model)
-    members = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}
+    members: dict[str, Any] = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}
+    members["_orig_mod"] = property(lambda self: model)  # where PyTorch keeps the module
     subclass = type(kind.__name__, (kind,), {**members, "_compiled": staticmethod(compiled)})
     subclass.__module__, subclass.__qualname__ = kind.__module__, kind.__qualname__
     optimized = object.__new__(subclass)

@@ -21,6 +21,7 @@ from rushlight.tensors import (
     functions_math,
     functions_matrix,
     functions_native,
+    functions_quantize,
     functions_reduce,
     functions_rnn,
     functions_sampling,
@@ -50,7 +51,7 @@ FAMILIES = (
     functions_matrix, functions_copies, functions_special, functions_stats, functions_integrals,
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
     functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks,
-    odd_methods, untyped, functions_sampling, functions_layers, random,
+    odd_methods, untyped, functions_sampling, functions_layers, functions_quantize, random,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

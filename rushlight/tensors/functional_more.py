@@ -253,9 +253,8 @@ def _fractional(spatial: int) -> Callable:
         u = look(draws.detach())  # PyTorch rounds in its dtype
         lead = -1 if u.size else n
         u = np.broadcast_to(u.reshape(lead, u.shape[-2], spatial), (n, c, spatial))
-        flat = _window_places(u, have, sizes, kernel)
         taps = math.prod(kernel)
-        places = flat.reshape(n, c, math.prod(sizes), taps)
+        places = _window_places(u, have, sizes, kernel).reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, math.prod(batch._shape[2:])))
         at = known(
             np.ascontiguousarray(places.reshape(n, c, math.prod(sizes) * taps).astype(np.int64))

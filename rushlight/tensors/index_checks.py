@@ -1,7 +1,7 @@
 """Indices whose values are known are checked before anything is recorded.
 
-In: a tensor of indices and the size that they index. Out: nothing, or the caller's error with the
-wrong index and its place. Others are checked by the program that uses them.
+In: a tensor of indices and the size that they index. Out: were they checked? Or the caller's error
+with the wrong index and its place. Others are checked by the program that uses them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from rushlight.engine.capture import open_session
+from rushlight.tensors.interop import look
 from rushlight.tensors.storage import value_of
 from rushlight.tensors.tensor import Tensor
 
@@ -17,22 +18,23 @@ CHECK_LIMIT = 1 << 16  # index tensors in memory up to this size are checked whe
 
 def check_index(
     index: Tensor, size: int, message: str, error: type[Exception], negative: str = "",
-    ignored: int | None = None,
-) -> None:  # fmt: skip
+    ignored: int | None = None, always: bool = False,
+) -> bool:  # fmt: skip
     """Indices whose values are known are checked when the op is recorded: 0 <= index < size.
 
     `{bad}` in a message is the wrong index, `{at}` its place; `ignored` is a value that means
-    "none".
+    "none". `always`: however many, and computed if pending; only where a call is captured not.
     """
-    if open_session() is not None or index.numel() > CHECK_LIMIT:
-        return
-    values = index._storage.foreign
-    if values is None or index._view is not None:
-        if (node := index._value()).leaf != "buffer":
-            return
-        values = value_of(node)
-    if values.dtype == np.int64 and values.size and int(values.view(np.uint64).max()) < size:
-        return  # negative numbers are large ones without a sign
+    if open_session() is not None or (index.numel() > CHECK_LIMIT and not always):
+        return False
+    if index.is_meta:
+        return True
+    values = look(index) if always else _known(index)
+    if values is None:
+        return False
+    if values.dtype == np.int64 and values.flags.c_contiguous and values.size:
+        if int(values.view(np.uint64).max()) < size:
+            return True  # negative numbers are large ones without a sign
     wrong = (values < 0) | (values >= size)
     if ignored is not None:
         wrong &= values != ignored
@@ -42,3 +44,13 @@ def check_index(
         text = negative if bad < 0 and negative else message
         place = str(at[0] if len(at) == 1 else at)
         raise error(text.replace("{bad}", str(bad)).replace("{at}", place))
+    return True
+
+
+def _known(index: Tensor) -> np.ndarray | None:
+    """The values, if they are in memory."""
+    values = index._storage.foreign
+    if values is not None and index._view is None:
+        return values
+    node = index._value()
+    return value_of(node) if node.leaf == "buffer" else None

@@ -164,6 +164,23 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
     return _Flags.warn_only
 
 
+MODES = ("default", "warn", "error")
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """0 or "default", 1 or "warn", 2 or "error": accepted, results are always deterministic."""
+    mode = MODES.index(debug_mode) if debug_mode in MODES else debug_mode
+    if mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {MODES} or 0, 1, 2, but "
+                           f"got {debug_mode}")  # fmt: skip
+    use_deterministic_algorithms(mode != 0, warn_only=mode == 1)
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, 1 or 2: see `set_deterministic_debug_mode`."""
+    return 0 if not _Flags.deterministic else 1 if _Flags.warn_only else 2
+
+
 def set_float32_matmul_precision(precision: str) -> None:
     """Accepted: float32 products are always computed in float32."""
     _Flags.precision = precision
@@ -199,6 +216,7 @@ TABLE.update(by_name(
     is_tensor, is_floating_point, is_complex, is_nonzero, is_storage, clone, detach,
     use_deterministic_algorithms, are_deterministic_algorithms_enabled,
     is_deterministic_algorithms_warn_only_enabled, set_float32_matmul_precision,
+    set_deterministic_debug_mode, get_deterministic_debug_mode,
     get_float32_matmul_precision, set_default_device, get_default_device, set_default_tensor_type,
     get_default_dtype, set_default_dtype, arange, as_tensor, asarray, empty, empty_strided, eye,
     frombuffer, from_dlpack, from_numpy, full, full_like, linspace, logspace, meshgrid, ones,

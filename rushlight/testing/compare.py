@@ -46,6 +46,17 @@ def assert_close(
         raise AssertionError(msg(found) if callable(msg) else msg or found)
 
 
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None,
+    equal_nan: bool = True, msg: str = "",
+) -> None:  # fmt: skip
+    """The old name of `assert_close`, which looks at values alone; PyTorch deprecates it."""
+    assert_close(
+        torch.as_tensor(actual), torch.as_tensor(expected), rtol=rtol, atol=atol,
+        equal_nan=equal_nan, check_dtype=False, msg=msg or None,
+    )  # fmt: skip
+
+
 def _compare(actual: Any, expected: Any, options: tuple, where: str) -> str | None:
     """What differs, or None."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):

@@ -15,6 +15,11 @@ from typing import Any
 
 import rushlight as torch
 from rushlight import names as _names
+from rushlight.utils.checkpoint_policy import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __getattr__ = _names.getattr_of(__name__)
 
@@ -250,5 +255,6 @@ def checkpoint_sequential(
 
 __all__ = [
     "checkpoint", "checkpoint_sequential", "CheckpointError", "CheckpointFunction",
+    "CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts",
     "get_device_states", "noop_context_fn", "set_device_states",
 ]  # fmt: skip

@@ -20,10 +20,9 @@ from rushlight.compiler.tile.text_parse import parse_program
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, topological
 from rushlight.testing.conformance import template_cases
+from rushlight.testing.conformance.run import BY_BITS_ALONE
 
-# The edges of formats are compared by bits, between backends; some casts are not numpy's.
-LEFT_OUT = ("edges_float32", "edges_float64", "float_casts", "extremes", "sort", "integers")
-CASES = {case.name: case for case in template_cases() if case.name not in LEFT_OUT}
+CASES = {case.name: case for case in template_cases() if case.name not in BY_BITS_ALONE}
 
 
 def array_of(leaf: Node) -> np.ndarray:

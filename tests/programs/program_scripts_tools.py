@@ -7,7 +7,6 @@ import time
 from typing import Dict, List, Optional, Tuple
 
 import torch
-import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from pieces import I, N, fill, kept, r
@@ -34,7 +33,7 @@ def case_compile_ways():
     losses = [step(N(n, 6, k=n), I(3, n, k=n)).item() for n in (4, 4, 7, 5)]
     with torch.no_grad():
         y = fast(N(3, 6))
-    keys = ",".join(fast.state_dict())
+    keys = ",".join(k.removeprefix("_orig_mod.") for k in fast.state_dict())
 
     @torch.compile(backend="eager")
     def branchy(x, flag: bool = True, scale: Optional[float] = None):
@@ -156,13 +155,9 @@ def case_scripted_modules():
 
 @kept
 def case_fx_passes():
-    import operator
 
     from torch.fx import (
-        GraphModule,
         Interpreter,
-        Proxy,
-        Tracer,
         Transformer,
         replace_pattern,
         symbolic_trace,
@@ -369,49 +364,6 @@ def case_loaders():
     )
     out.append(list(samplers))
     return out
-
-
-@kept
-def case_process_group_of_one():
-    from torch.nn.parallel import DistributedDataParallel as DDP
-
-    os.environ.setdefault("MASTER_ADDR", "localhost")
-    os.environ.setdefault("MASTER_PORT", "29517")
-    if not dist.is_available():
-        raise RuntimeError("no torch.distributed")
-    dist.init_process_group("gloo", rank=0, world_size=1)
-    rank, world = dist.get_rank(), dist.get_world_size()
-    model = DDP(fill(nn.Linear(4, 2), 0.4))
-    opt = optim.SGD(model.parameters(), 0.1)
-    losses = []
-    sampler = torch.utils.data.distributed.DistributedSampler(range(8), shuffle=True)
-    for epoch in range(2):
-        sampler.set_epoch(epoch)
-        with model.no_sync():
-            F.mse_loss(model(N(3, 4)), N(3, 2)).backward()
-        loss = F.mse_loss(model(N(3, 4, k=1)), N(3, 2, k=1))
-        loss.backward()
-        opt.step()
-        opt.zero_grad()
-        total = loss.detach().clone()
-        dist.all_reduce(total, op=dist.ReduceOp.SUM)
-        total /= world
-        dist.barrier()
-        losses.append(total.item())
-    parts = [torch.zeros(2) for _ in range(world)]
-    dist.all_gather(parts, N(2))
-    objs = [None] * world
-    dist.all_gather_object(objs, {"rank": rank})
-    dist.broadcast(parts[0], src=0)
-    if rank == 0:
-        keys = ",".join(model.state_dict()) + "," + ",".join(model.module.state_dict())
-    dist.destroy_process_group()
-    return (
-        losses,
-        keys,
-        [rank, world, objs[0]["rank"], float(len(sampler)), float(dist.is_initialized())],
-        r(parts[0].tolist()),
-    )
 
 
 @kept

@@ -193,7 +193,8 @@ def case_distillation_ema_swa():
 
 @kept
 def case_maml():
-    from torch.func import functional_call, grad as fgrad, vmap
+    from torch.func import functional_call, vmap
+    from torch.func import grad as fgrad
 
     net = fill(nn.Sequential(nn.Linear(1, 8), nn.Tanh(), nn.Linear(8, 1)), 0.6)
     names = [n for n, _ in net.named_parameters()]

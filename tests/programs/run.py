@@ -28,7 +28,7 @@ HERE = Path(__file__).resolve().parent
 RTOL, ATOL = 2e-4, 2e-6
 QUICK = (
     "einops", "gpt2", "pretrained", "skorch", "torchdiffeq", "idioms_science",
-    "idioms_training", "idioms_use",
+    "idioms_training", "idioms_use", "scripts_tools", "scripts_training",
 )  # fmt: skip
 
 

@@ -19,3 +19,4 @@ class Chip:
 
 
 CHIPS = {"sm_90": Chip("sm_90a")}
+CHIPS_TEXT = "there are kernels for " + ", ".join(CHIPS)

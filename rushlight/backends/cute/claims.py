@@ -6,10 +6,10 @@ reasons why there is none. Always true: nothing of cutlass is needed to say so.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rushlight.backends.cute.chips import CHIPS, MULTIPLE
-from rushlight.base.errors import BackendError
+from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE
 from rushlight.compiler.tile import ir
 from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr
@@ -93,12 +93,11 @@ def matrix_of(value: E, batch: tuple[ir.Axis, ...], row: ir.Axis, k: ir.Axis) ->
 
 def _merged(batch: tuple[ir.Axis, ...], lead: list[Index]) -> Index | None:
     """The stride of all axes of the batch as one."""
-    if not batch:
-        return 0
-    for outer, inner, axis in zip(lead, lead[1:], batch[1:], strict=False):
+    real = [(one, axis) for one, axis in zip(lead, batch, strict=True) if axis.extent != 1]
+    for (outer, _), (inner, axis) in zip(real, real[1:], strict=False):
         if outer != inner * axis.extent:
             return None
-    return lead[-1]
+    return real[-1][0] if real else 0
 
 
 def claim(program: ir.Program, chip: str) -> Product | list[str]:
@@ -122,21 +121,15 @@ def claim(program: ir.Program, chip: str) -> Product | list[str]:
 
 def _refused_stores(grid: ir.DotGrid) -> list[str]:
     roots = [e for s in grid.stores for e in (s.value, *([] if s.mask is None else [s.mask]))]
+    return refused_values(roots)
+
+
+def refused_values(roots: Sequence[E]) -> list[str]:
+    """What a thread of these kernels cannot compute of some expressions."""
     reasons = []
-    for node in topological(roots):
+    for node in topological(tuple(roots)):
         if node.op in ("check_index", "local"):
-            reasons.append(f"{node.op} after the product")
+            reasons.append(f"{node.op} in a thread's values")
         if node.dtype.name not in VALUES:
-            reasons.append(f"{node.dtype.name} after the product")
+            reasons.append(f"{node.dtype.name} in a thread's values")
     return reasons
-
-
-def require(program: ir.Program, chip: str) -> Product:
-    """As `claim`; a BackendError with the reasons where there is no kernel."""
-    found = claim(program, chip)
-    if isinstance(found, list):
-        raise BackendError(f"cute: {program.name} for {chip}: {'; '.join(found)}")
-    return found
-
-
-CHIPS_TEXT = "there are kernels for " + ", ".join(CHIPS)

@@ -19,7 +19,8 @@ from typing import Any
 
 from rushlight.backends.cfamily.module_impl import load_module
 from rushlight.backends.cute.chips import CHIPS
-from rushlight.backends.cute.claims import require
+from rushlight.backends.cute.claims import Product
+from rushlight.backends.cute.flash_claims import Attention
 from rushlight.base.errors import BackendError
 from rushlight.compiler.tile import ir
 
@@ -64,12 +65,13 @@ class Compiled:
         return folder / f"{self.name}.o", folder / f"{self.name}.h"
 
 
-def compile_program(program: ir.Program, chip: str = "sm_90") -> Compiled:
-    """The kernel of a product of matrices. BackendError where there is none for it,
-    ModuleNotFoundError without the extra `cute`."""
-    work = require(program, chip)
+def compile_claimed(claimed: Product | Attention, chip: str) -> Compiled:
+    """The kernel of what was claimed; ModuleNotFoundError without the extra `cute`."""
     epilogue: Any = importlib.import_module("rushlight.backends.cute.epilogue_impl")
-    return _compiled(program, chip, launcher(program, "gemm_impl"), epilogue.work_of(work, chip))
+    program, kernels = claimed.program, "gemm_impl"
+    if isinstance(claimed, Attention):
+        kernels = "flash_impl"
+    return _compiled(program, chip, launcher(program, kernels), epilogue.work_of(claimed, chip))
 
 
 HOST = """\

@@ -16,7 +16,8 @@ from cutlass import cute
 from cutlass._mlir.dialects import arith
 
 from rushlight.backends.cute.chips import CHIPS, Chip
-from rushlight.backends.cute.claims import Matrix, Product
+from rushlight.backends.cute.claims import Product
+from rushlight.backends.cute.flash_claims import Attention
 from rushlight.backends.cute.values_impl import NUMERIC, STORED, Values
 from rushlight.base.dtypes import bool_, int64
 from rushlight.compiler.tile import ir
@@ -30,41 +31,22 @@ from rushlight.ir.symint_walk import evaluate
 class Work:
     """All that a kernel is traced from. Its text is part of the names that CuTe gives."""
 
-    product: Product
+    product: Product | Attention
     chip: Chip
 
     def __repr__(self) -> str:
         digest = hashlib.sha256(structural_key(self.program).encode())
         return f"{self.program.name}_{digest.hexdigest()[:16]}"
 
+    def __getattr__(self, name: str) -> Any:
+        """What is multiplied: see Product and Attention."""
+        return getattr(self.product, name)
+
     @property
     def kind(self) -> Any:
         """The dtype of the operands, as CuTe calls it."""
-        return NUMERIC[self.a.buffer.dtype.name]
-
-    @property
-    def program(self) -> ir.Program:
-        return self.product.program
-
-    @property
-    def grid(self) -> ir.DotGrid:
-        return self.product.grid
-
-    @property
-    def a(self) -> Matrix:
-        return self.product.a
-
-    @property
-    def b(self) -> Matrix:
-        return self.product.b
-
-    @property
-    def a_has_batch(self) -> bool:
-        return self.a.lead != 0
-
-    @property
-    def b_has_batch(self) -> bool:
-        return self.b.lead != 0
+        one = self.product.a if isinstance(self.product, Product) else self.product.q
+        return NUMERIC[one.buffer.dtype.name]
 
     @cached_property
     def batch(self) -> int | Expr:
@@ -80,7 +62,7 @@ class Work:
         return [var.name for var in self.program.sizes]
 
 
-def work_of(product: Product, chip: str) -> Work:
+def work_of(product: Product | Attention, chip: str) -> Work:
     return Work(product, CHIPS[chip])
 
 
@@ -91,10 +73,17 @@ def number_of(value: int | Expr, sizes: Any) -> Any:
 
 def finish(work, acc, places, block, memories, numbers, sizes) -> None:
     """The stores of all values of a thread. `places`: (row, column) of each in its tile."""
-    lanes = cute.size(acc)
-    values = values_of(work, lanes, block, places, memories, numbers, sizes)
+    lanes, (row, column, batch) = cute.size(acc), block
+    values = base_values(work, lanes, batch, memories, numbers, sizes)
     values.found[s.acc(work.grid.acc_dtype)] = acc.load().ir_value()
-    inside = in_range(work, values)
+    inside = None
+    for side, (axis, size, number) in enumerate((
+        (work.grid.m, work.chip.bm, row), (work.grid.n, work.chip.bn, column),
+    )):  # fmt: skip
+        own = [cutlass.Int64(places[lane][side] + number * size) for lane in range(lanes)]
+        less = values.set_axis(axis, own)
+        if not isinstance(axis.extent, int) or axis.extent % size:
+            inside = less if inside is None else arith.andi(inside, less)
     for store in work.grid.stores:
         put_all(values, store, inside, memories[position(work, store.dest)])
 
@@ -103,11 +92,8 @@ def position(work: Work, buffer: Any) -> int:
     return [b.name for b in work.program.buffers].index(buffer.name)
 
 
-def values_of(work, lanes, block, places, memories, numbers, sizes) -> Values:
-    """Expressions over the axes of the grid, at the places of a thread."""
-    row, column, batch = block
-    starts = (row * work.chip.bm, column * work.chip.bn)
-    known: dict[Any, Any] = {}
+def base_values(work, lanes, batch, memories, numbers, sizes) -> Values:
+    """Expressions over the sizes and the axes of the batch; `batch` numbers its elements."""
     params = [param.name for param in work.program.params]
 
     def param(node: Any) -> Any:
@@ -116,14 +102,9 @@ def values_of(work, lanes, block, places, memories, numbers, sizes) -> Values:
     def memory(buffer: Any) -> Any:
         return memories[position(work, buffer)]
 
-    values = Values(lanes, known, memory, param)
+    values = Values(lanes, {}, memory, param)
     for name, size in zip(work.size_names, sizes, strict=False):
         values.found[name] = values.full(cutlass.Int64(size), int64)
-    for side, axis in enumerate((work.grid.m, work.grid.n)):
-        own = cute.make_rmem_tensor(lanes, cutlass.Int64)
-        for number in range(lanes):
-            own[number] = cutlass.Int64(places[number][side] + starts[side])
-        values.found[axis.name] = own.load().ir_value()
     left = values.full(cutlass.Int64(batch), int64)
     for axis in reversed(work.grid.batch):
         extent = values.index(axis.extent)
@@ -140,20 +121,6 @@ def read_param(numbers: Any, at: int, dtype: Any) -> Any:
         kind = NUMERIC[dtype.name]
         return kind(arith.bitcast(kind.mlir_type, bits.ir_value()))
     return NUMERIC[dtype.name](word)
-
-
-def in_range(work: Work, values: Values) -> Any:
-    """Which places of a thread are in the result; None: all are, always. Axes outside are then 0,
-    so that whatever is loaded for them lies in its buffer."""
-    kept = None
-    for axis, size in ((work.grid.m, work.chip.bm), (work.grid.n, work.chip.bn)):
-        if isinstance(axis.extent, int) and axis.extent % size == 0:
-            continue
-        own = values.found[axis.name]
-        less = arith.cmpi(arith.CmpIPredicate.slt, own, values.index(axis.extent))
-        values.found[axis.name] = arith.select(less, own, values.full(0, int64))
-        kept = less if kept is None else arith.andi(kept, less)
-    return kept
 
 
 def put_all(values: Values, store: ir.Store, inside: Any, memory: Any) -> None:

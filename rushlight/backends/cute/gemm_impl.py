@@ -18,7 +18,7 @@ from cutlass.memory import SmemAllocator
 from cutlass.tensor_utils import LayoutEnum
 from cutlass.utils import hopper_helpers as hopper
 
-from rushlight.backends.cute.epilogue_impl import finish, number_of
+from rushlight.backends.cute.epilogue_impl import finish, number_of, position
 
 GROUPS = 2  # warp groups of 128 threads, each with half of the rows
 THREADS = 128 * GROUPS
@@ -69,8 +69,8 @@ def product(
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     a_tile, b_tile, ring = tiles_of(work.kind, a_layout, b_layout, chip.stages)
     filling, reading = ring.make_participants()
-    own_a = a[None, None, batch if work.a_has_batch else 0]
-    own_b = b[None, None, batch if work.b_has_batch else 0]
+    own_a = a[None, None, batch if work.a.lead != 0 else 0]
+    own_b = b[None, None, batch if work.b.lead != 0 else 0]
     from_a = way(load_a, cute.local_tile(own_a, (chip.bm, chip.bk), (row, None)), a_tile)
     from_b = way(load_b, cute.local_tile(own_b, (chip.bn, chip.bk), (column, None)), b_tile)
     mine = mma.get_slice(thread)
@@ -99,16 +99,24 @@ def product(
     finish(work, acc, places, (row, column, batch), memories, numbers, sizes)
 
 
-def matrix(matrix, rows, columns, batch, memory, sizes):
-    """A tensor (rows, columns, batch) over a buffer, as `matrix` (claims.Matrix) says."""
+def matrix(work, side, rows, columns, batch, memories, sizes):
+    """A tensor (rows, columns, batch) over a buffer, as `side` (claims.Matrix) says."""
+    memory = memories[position(work, side.buffer)]
     offset, lead, across, along = (
-        number_of(value, sizes)
-        for value in (matrix.offset, matrix.lead, matrix.across, matrix.along)
+        number_of(value, sizes) for value in (side.offset, side.lead, side.across, side.along)
     )
-    shape = (number_of(rows, sizes), number_of(columns, sizes), batch if matrix.lead != 0 else 1)
-    stride = (across, along, lead if matrix.lead != 0 else 0)
-    layout = cute.make_layout(shape, stride=stride)
+    shape = (number_of(rows, sizes), number_of(columns, sizes), batch if side.lead != 0 else 1)
+    layout = cute.make_layout(shape, stride=(across, along, lead))
     return cute.make_tensor((memory + offset).align(16), layout)
+
+
+def flat_tensors(work, memories, numbers, sizes):
+    """All buffers as they lie, and the words of a launch."""
+    flat = tuple(
+        cute.make_tensor(pointer, cute.make_layout(number_of(buffer.size, sizes)))
+        for pointer, buffer in zip(memories, work.program.buffers, strict=True)
+    )
+    return flat, cute.make_tensor(numbers, cute.make_layout(work.words))
 
 
 @cute.jit
@@ -120,9 +128,8 @@ def launch(
     chip, grid = work.chip, work.grid
     known = dict(zip(work.size_names, sizes, strict=False))
     batch = number_of(work.batch, known)
-    place = {buffer.name: i for i, buffer in enumerate(work.program.buffers)}
     a, b = (
-        matrix(side, axis.extent, grid.k.extent, batch, memories[place[side.buffer.name]], known)
+        matrix(work, side, axis.extent, grid.k.extent, batch, memories, known)
         for side, axis in ((work.a, grid.m), (work.b, grid.n))
     )
     modes = [
@@ -142,11 +149,7 @@ def launch(
     one_a, one_b = (cute.slice_(layout, (None, None, 0)) for layout in (a_layout, b_layout))
     load_a, tma_a = cpasync.make_tiled_tma_atom(load, a, one_a, (chip.bm, chip.bk))
     load_b, tma_b = cpasync.make_tiled_tma_atom(load, b, one_b, (chip.bn, chip.bk))
-    flat = tuple(
-        cute.make_tensor(pointer, cute.make_layout(number_of(buffer.size, known)))
-        for pointer, buffer in zip(memories, work.program.buffers, strict=True)
-    )
-    words = cute.make_tensor(numbers, cute.make_layout(work.words))
+    flat, words = flat_tensors(work, memories, numbers, known)
     groups = (cute.ceil_div(a.shape[0], chip.bm), cute.ceil_div(b.shape[0], chip.bn), batch)
     product(load_a, tma_a, load_b, tma_b, flat, words, sizes, mma, a_layout, b_layout, work).launch(
         grid=groups, block=(THREADS, 1, 1), stream=stream

@@ -6,9 +6,11 @@ import importlib
 import importlib.util
 from typing import Any
 
-from rushlight.backends.cute.claims import claim
+from rushlight.backends.cute.claims import Product, claim
+from rushlight.backends.cute.flash_claims import Attention, claim_attention
 from rushlight.backends.products import Maker
-from rushlight.compiler.tile.ir import Program
+from rushlight.base.errors import BackendError
+from rushlight.compiler.tile.ir import AttentionGrid, Program
 
 FIX = "pip install 'rushlight[cute]'"
 
@@ -17,15 +19,30 @@ def is_installed() -> bool:
     return importlib.util.find_spec("cutlass") is not None
 
 
+def claimed(program: Program, chip: str) -> Product | Attention | list[str]:
+    """What a program is to CuTe, or why it has no kernel for it."""
+    if any(isinstance(grid, AttentionGrid) for grid in program.grids):
+        return claim_attention(program, chip)
+    return claim(program, chip)
+
+
+def require(program: Program, chip: str) -> Product | Attention:
+    """As `claimed`; a BackendError with the reasons where there is no kernel."""
+    found = claimed(program, chip)
+    if isinstance(found, list):
+        raise BackendError(f"cute: {program.name} for {chip}: {'; '.join(found)}")
+    return found
+
+
 def refuse(program: Program, chip: str) -> list[str]:
-    found = claim(program, chip)
+    found = claimed(program, chip)
     reasons = found if isinstance(found, list) else []
     return reasons or ([] if is_installed() else [f"nvidia-cutlass-dsl is missing ({FIX})"])
 
 
 def build(program: Program, chip: str) -> Any:
     compiling: Any = importlib.import_module("rushlight.backends.cute.compile_impl")
-    return compiling.compile_program(program, chip)
+    return compiling.compile_claimed(require(program, chip), chip)
 
 
 def text(program: Program, chip: str) -> str:

@@ -68,6 +68,17 @@ class Values:
         """A constant, or a scalar, in every lane."""
         return vector.broadcast(self.type(dtype), NUMERIC[dtype.name](value).ir_value())
 
+    def set_axis(self, axis: Any, numbers: Sequence[Any]) -> Any:
+        """An axis has these values. Which of them are inside of it (None: all, always); those that
+        are not become 0, so that whatever is loaded for them lies in its buffer."""
+        own = cute.make_rmem_tensor(self.lanes, cutlass.Int64)
+        for number, value in enumerate(numbers):
+            own[number] = value
+        places = own.load().ir_value()
+        less = arith.cmpi(arith.CmpIPredicate.slt, places, self.index(axis.extent))
+        self.found[axis.name] = arith.select(less, places, self.full(0, int64))
+        return less
+
     # nodes --------------------------------------------------------------------------------------
 
     def _node(self, node: E) -> Any:

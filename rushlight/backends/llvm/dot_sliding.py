@@ -52,7 +52,9 @@ class SlidingEmitter(DotFrame):
         self.points = len(self.matrices.x)
         row_step = s.row_step if s.along_k_a else None
         self.k_room = row_step or s.kc + s.lanes
-        self.a_part, self.b_part = s.rows * self.k_room, (s.kc + 1) * s.columns
+        # Turned blocks are whole: what is behind the last k is room of the same part.
+        whole = -(-s.kc // s.lanes) * s.lanes
+        self.a_part, self.b_part = s.rows * self.k_room, (whole + 1) * s.columns
         whole_k, whole_n = self.one_step or s.kc % s.lanes == 0, s.nc % s.lanes == 0
         a, b = cast(grid.a, dtype), cast(grid.b, dtype)
         a_side = Operand(

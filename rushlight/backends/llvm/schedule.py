@@ -266,9 +266,9 @@ def choose_sliding_schedule(
     """Of a contraction whose b slides (sliding.py), in the axes of `inner`: `points` products."""
     lanes, size, m = lanes_of(grid.acc_dtype, target), grid.acc_dtype.itemsize, inner.m.extent
     rows, vectors = _register_block(m, inner.n.extent, lanes, target)
-    if target.avx512:  # short chains, as in `panel_rows`
-        rows = -(-m // max(1, -(-m // MOST_STORED))) if isinstance(m, int) else MOST_STORED
-        vectors = 1
+    if target.avx512:  # short chains, as in `panel_rows`: a vector wide, and as many rows
+        rows = ceildiv(m, max(1, ceildiv(m, lanes))) if isinstance(m, int) else lanes
+        rows, vectors = max(1, rows), 1
     columns, k = vectors * lanes, inner.k.extent
     whole_k = isinstance(k, int) and k <= SLIDING_STEPS * 3 // 2
     kc = max(1, k) if whole_k else SLIDING_STEPS

@@ -10,7 +10,8 @@ the numbers are is fixed here:
   Reduce   canonical order [canonical sums], whatever the schedule
   Scan     inclusive left fold along one axis
   Sort     stable
-  DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0;
+  DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0
+           (unless b slides, see there);
            integers: wrapping multiply and add; of bfloat16 operands subnormal numbers may be 0
   AttentionGrid  sums over pairs of queries and keys, see [attention]
   ScatterGrid  updates are applied in ascending order of the update's index

@@ -205,6 +205,9 @@ class _ConvTransposeNd(_ConvNd):
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 
 
+_ConvTransposeMixin = _ConvTransposeNd  # its old name
+
+
 class ConvTranspose1d(_ConvTransposeNd):
     """One-dimensional transposed convolution over (N, C, L) or (C, L)."""
 

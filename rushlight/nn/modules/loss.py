@@ -16,16 +16,17 @@ from rushlight.nn.modules.distance import PairwiseDistance
 from rushlight.nn.modules.function_layer import FunctionLayer, layer
 
 
-def old_reduction(size_average: bool | None, reduce: bool | None) -> str:
+def old_reduction(size_average: bool | None, reduce: bool | None, warn: bool = True) -> str:
     """Translate the two old flags and warn about them."""
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     reduction = "none" if not reduce else "mean" if size_average else "sum"
-    warnings.warn(
-        "size_average and reduce args will be deprecated, "
-        f"please use reduction='{reduction}' instead.",
-        stacklevel=5,
-    )
+    if warn:
+        warnings.warn(
+            "size_average and reduce args will be deprecated, "
+            f"please use reduction='{reduction}' instead.",
+            stacklevel=5,
+        )
     return reduction
 
 

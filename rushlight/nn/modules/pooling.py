@@ -18,7 +18,7 @@ class _Windowed(FunctionLayer):
 
 
 @layer()
-class _MaxPool(_Windowed):
+class _MaxPoolNd(_Windowed):
     kernel_size: Sizes
     stride: Sizes | None = None
     padding: Sizes = 0
@@ -29,7 +29,7 @@ class _MaxPool(_Windowed):
 
 
 @layer(F.max_pool1d)
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """The largest value of each window of (N, C, L) or (C, L).
 
     Example:
@@ -39,7 +39,7 @@ class MaxPool1d(_MaxPool):
 
 
 @layer(F.max_pool2d)
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """The largest value of each window of (N, C, H, W) or (C, H, W).
 
     Example:
@@ -49,7 +49,7 @@ class MaxPool2d(_MaxPool):
 
 
 @layer(F.max_pool3d)
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """The largest value of each window of (N, C, D, H, W) or (C, D, H, W).
 
     Example:
@@ -81,7 +81,7 @@ class AvgPool1d(_Windowed):
 
 
 @layer()
-class _AvgPool(_Windowed):
+class _AvgPoolNd(_Windowed):
     kernel_size: Sizes
     stride: Sizes | None = None
     padding: Sizes = 0
@@ -92,7 +92,7 @@ class _AvgPool(_Windowed):
 
 
 @layer(F.avg_pool2d)
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """The mean of each window of (N, C, H, W) or (C, H, W).
 
     Example:
@@ -102,7 +102,7 @@ class AvgPool2d(_AvgPool):
 
 
 @layer(F.avg_pool3d)
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolNd):
     """The mean of each window of (N, C, D, H, W) or (C, D, H, W).
 
     Example:
@@ -112,12 +112,12 @@ class AvgPool3d(_AvgPool):
 
 
 @layer()
-class _AdaptiveAvgPool(FunctionLayer):
+class _AdaptiveAvgPoolNd(FunctionLayer):
     output_size: Any
 
 
 @layer(F.adaptive_avg_pool1d)
-class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """The mean of windows chosen so that (N, C, L) gets a given length.
 
     Example:
@@ -127,7 +127,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 @layer(F.adaptive_avg_pool2d)
-class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """The mean of windows chosen so that (N, C, H, W) gets a given size; None keeps a size.
 
     Example:
@@ -137,7 +137,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 @layer(F.adaptive_avg_pool3d)
-class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """The mean of windows chosen so that (N, C, D, H, W) gets a given size; None keeps a size.
 
     Example:
@@ -147,14 +147,14 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 
 @layer()
-class _AdaptiveMaxPool(FunctionLayer):
+class _AdaptiveMaxPoolNd(FunctionLayer):
     output_size: Any
     return_indices: bool = False
     shown = ("output_size",)
 
 
 @layer(F.adaptive_max_pool1d)
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """The largest values of windows chosen so that (N, C, L) gets a given length.
 
     Example:
@@ -164,7 +164,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
 
 
 @layer(F.adaptive_max_pool2d)
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """The largest values of windows chosen so that (N, C, H, W) gets a given size.
 
     Example:
@@ -174,7 +174,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 
 @layer(F.adaptive_max_pool3d)
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """The largest values of windows chosen so that (N, C, D, H, W) gets a given size.
 
     Example:
@@ -184,7 +184,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 
 
 @layer()
-class _LPPool(FunctionLayer):
+class _LPPoolNd(FunctionLayer):
     norm_type: float
     kernel_size: Sizes
     stride: Sizes | None = None
@@ -196,7 +196,7 @@ class _LPPool(FunctionLayer):
 
 
 @layer(F.lp_pool1d)
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """The p-norm of each window of (N, C, L) or (C, L).
 
     Example:
@@ -206,7 +206,7 @@ class LPPool1d(_LPPool):
 
 
 @layer(F.lp_pool2d)
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """The p-norm of each window of (N, C, H, W) or (C, H, W).
 
     Example:
@@ -216,7 +216,7 @@ class LPPool2d(_LPPool):
 
 
 @layer(F.lp_pool3d)
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """The p-norm of each window of (N, C, D, H, W) or (C, D, H, W).
 
     Example:
@@ -226,7 +226,7 @@ class LPPool3d(_LPPool):
 
 
 @layer()
-class _MaxUnpool(_Windowed):
+class _MaxUnpoolNd(_Windowed):
     """The partial inverse of MaxPool: values go back to their places, all else is zero."""
 
     kernel_size: Sizes
@@ -248,7 +248,7 @@ class _MaxUnpool(_Windowed):
 
 
 @layer(F.max_unpool1d)
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Put the values of MaxPool1d back to the indices that it returned.
 
     Example:
@@ -260,7 +260,7 @@ class MaxUnpool1d(_MaxUnpool):
 
 
 @layer(F.max_unpool2d)
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Put the values of MaxPool2d back to the indices that it returned.
 
     Example:
@@ -270,7 +270,7 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 @layer(F.max_unpool3d)
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Put the values of MaxPool3d back to the indices that it returned.
 
     Example:

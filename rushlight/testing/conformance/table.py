@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rushlight.backends import find_backend
 from rushlight.testing.conformance.report import Report
+from rushlight.testing.conformance.run import REFERENCE
 
 HEAD = """\
 # Conformance of the backends
@@ -20,8 +21,8 @@ interpreter: the same bits where a backend promises them, else to a tolerance
 (`rushlight/testing/conformance/run.py`). "Refused" is said before anything runs, with the reason.
 Rows are written by `rushlight conformance NAME --write docs/conformance.md` (a sample, by a fixed
 seed: `--sample N`); random graphs come on top in `make test-backends`. `interp` is what the others
-are compared with; `tests/conformance/test_meaning.py` compares it with the records in numpy. No row
-is of a GPU: none was at hand.
+are compared with; it is compared with the records in numpy itself. No row is of a GPU: none was at
+hand.
 
 | backend | ran as | dtypes of records | cases | supported | refused, why | failed |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -53,6 +54,8 @@ def _row(report: Report, dtypes: str) -> str:
     caps = find_backend(report.backend).require()
     told = [text for word, text in PLACES.items() if word in caps.features]
     ran_as = ", ".join(["the same bits" if caps.exact else "to a tolerance", *told])
+    if report.backend == REFERENCE:
+        ran_as = "against the records in numpy, to a tolerance"
     reasons = Counter(o.text for o in report.outcomes if o.status == "refused")
     why = "; ".join(f"{count} {text}" for text, count in reasons.most_common(MOST_REASONS))
     refused = f"{report.count('refused')} ({why})" if why else "0"

@@ -47,3 +47,4 @@ __all__ = [
     "get_worker_info",
     "random_split",
 ]
+_names.lend(__name__, "rushlight.utils.data", "rushlight")

@@ -12,16 +12,17 @@ from typing import Any
 import rushlight as torch
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset, fetch
+from rushlight.utils.data.foreign import _DatasetKind, parts_of
+from rushlight.utils.data.pin_memory import pin_memory
 from rushlight.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from rushlight.utils.data.worker import Job, get_worker_info
 from rushlight.utils.data.workers import WorkerPass, WorkerPool, _BaseDataLoaderIter
 
 __all__ = [
-    "_collate_fn_t", "DataLoader", "default_collate", "default_convert", "get_worker_info",
-    "_worker_init_fn_t",
+    "_collate_fn_t", "_DatasetKind", "DataLoader", "default_collate", "default_convert",
+    "get_worker_info", "_worker_init_fn_t",
 ]  # fmt: skip
 
-_MultiProcessingDataLoaderIter = WorkerPass
 _collate_fn_t = Callable[[list[Any]], Any]
 _worker_init_fn_t = Callable[[int], None]
 
@@ -46,12 +47,24 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     """One pass over the data without workers."""
 
     def __init__(self, loader: Any) -> None:
-        self.loader = loader
+        self.loader = loader = as_loader(loader)
         self._batches = loader._iterable_batches() if loader._is_iterable else (
             loader._indexed_batches())  # fmt: skip
 
     def __next__(self) -> Any:
         return self.loader._pinned_if_wanted(next(self._batches))
+
+
+class _MultiProcessingDataLoaderIter(WorkerPass):
+    """One pass over the data with workers, new ones if none are given."""
+
+    def __init__(
+        self, loader: Any, pool: WorkerPool | None = None, seed: int | None = None
+    ) -> None:
+        loader = as_loader(loader)
+        if seed is None:
+            seed = int(torch.empty((), dtype=torch.int64).random_(generator=loader.generator))
+        super().__init__(loader, WorkerPool(loader) if pool is None else pool, seed)
 
 
 class DataLoader:
@@ -200,7 +213,7 @@ class DataLoader:
         if self.num_workers > 0:
             pool = WorkerPool(self) if self._pool is None else self._pool
             self._pool = pool if self.persistent_workers else None
-            return WorkerPass(self, pool, int(draw.item()))
+            return _MultiProcessingDataLoaderIter(self, pool, int(draw.item()))
         return _SingleProcessDataLoaderIter(self)
 
     def _forget_workers(self) -> None:
@@ -230,17 +243,7 @@ class DataLoader:
             batch = [*itertools.islice(samples, self.batch_size)]
 
     def _pinned_if_wanted(self, batch: Any) -> Any:
-        return self._pinned(batch) if self.pin_memory and has_gpu() else batch
-
-    def _pinned(self, batch: Any) -> Any:
-        """Move tensors to memory from which a GPU copies faster."""
-        if isinstance(batch, torch.Tensor):
-            return batch.pin_memory()
-        if isinstance(batch, dict):
-            return {key: self._pinned(value) for key, value in batch.items()}
-        if isinstance(batch, (list, tuple)) and not hasattr(batch, "_fields"):
-            return type(batch)(self._pinned(value) for value in batch)
-        return batch
+        return pin_memory(batch) if self.pin_memory and has_gpu() else batch
 
     def __len__(self) -> int:
         """Return the number of batches."""
@@ -250,6 +253,11 @@ class DataLoader:
         if self.batch_size is None:
             return length
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+def as_loader(loader: Any) -> DataLoader:
+    """The loader; one of another package as a DataLoader."""
+    return loader if isinstance(loader, DataLoader) else DataLoader(**parts_of(loader))
 
 
 def has_gpu() -> bool:

@@ -12,7 +12,7 @@ from cfamily_cases import programs_of
 
 from rushlight import ops
 from rushlight.backends import find_backend, products
-from rushlight.backends.cute.compile_impl import compile_program
+from rushlight.backends.cute.maker import build
 from rushlight.base.config import config
 from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Missing
@@ -35,6 +35,10 @@ def one(root: Node) -> Program:
     return program
 
 
+def compiled(program: Program, chip: str = "sm_90"):
+    return build(program, chip)
+
+
 def test_it_says_what_it_is_for() -> None:
     found = find_backend("cute").find()
     assert isinstance(found, Missing)
@@ -44,7 +48,7 @@ def test_it_says_what_it_is_for() -> None:
 @needs_cute
 @pytest.mark.parametrize(("kind", "wgmma"), [(np.float16, "f16.f16"), (BF16, "bf16.bf16")])
 def test_a_product_is_tma_and_tensor_cores(kind: type, wgmma: str) -> None:
-    made = compile_program(one(ops.dot(zeros(256, 512, kind=kind), zeros(512, 128, kind=kind))))
+    made = compiled(one(ops.dot(zeros(256, 512, kind=kind), zeros(512, 128, kind=kind))))
     assert f"wgmma.mma_async.sync.aligned.m64n128k16.f32.{wgmma}" in made.ptx
     assert "cp.async.bulk.tensor.2d" in made.ptx and ".target sm_90a" in made.ptx
     assert made.cubin[:4] == b"\x7fELF"
@@ -54,8 +58,8 @@ def test_a_product_is_tma_and_tensor_cores(kind: type, wgmma: str) -> None:
 def test_the_stores_of_the_tile_program_are_the_epilogue(tmp_path) -> None:
     """A bias, gelu, a residual and the cast; as an object file for C, too."""
     x, w, bias, more = zeros(256, 64), zeros(64, 128), zeros(128), zeros(256, 128)
-    plain = compile_program(one(ops.dot(x, w)))
-    made = compile_program(one(ops.add(ops.gelu(ops.add(ops.dot(x, w), bias)), more)))
+    plain = compiled(one(ops.dot(x, w)))
+    made = compiled(one(ops.add(ops.gelu(ops.add(ops.dot(x, w), bias)), more)))
     loads = len(re.findall(r"ld\.global\S*\.b16", made.ptx))
     assert loads > SUMS_OF_A_THREAD and "ld.global" not in plain.ptx
     assert made.ptx.count("fma.rn.f32") > 10 * SUMS_OF_A_THREAD > plain.ptx.count("fma.rn.f32")
@@ -66,18 +70,18 @@ def test_the_stores_of_the_tile_program_are_the_epilogue(tmp_path) -> None:
 
 @needs_cute
 def test_sizes_that_do_not_fill_tiles_are_masked_and_batches_are_a_dimension_more() -> None:
-    ragged = compile_program(one(ops.dot(zeros(100, 64), zeros(64, 72))))
+    ragged = compiled(one(ops.dot(zeros(100, 64), zeros(64, 72))))
     assert re.search(r"@%p\d+ bra", ragged.ptx) and ragged.ptx.count("wgmma.mma_async") == 4
-    batched = compile_program(one(ops.dot(zeros(3, 128, 64), zeros(3, 64, 128))))
+    batched = compiled(one(ops.dot(zeros(3, 128, 64), zeros(3, 64, 128))))
     assert "cp.async.bulk.tensor.3d" in batched.ptx
 
 
 @needs_cute
 def test_what_it_cannot_do_is_refused_before() -> None:
     with pytest.raises(BackendError, match="dot.*sm_90: operand_dtype: float32"):
-        compile_program(one(ops.dot(zeros(8, 8, kind=np.float32), zeros(8, 8, kind=np.float32))))
+        compiled(one(ops.dot(zeros(8, 8, kind=np.float32), zeros(8, 8, kind=np.float32))))
     with pytest.raises(BackendError, match="no CuTe kernel for sm_100"):
-        compile_program(one(ops.dot(zeros(128, 64), zeros(64, 128))), "sm_100")
+        compiled(one(ops.dot(zeros(128, 64), zeros(64, 128))), "sm_100")
 
 
 @needs_cute

@@ -142,3 +142,26 @@ def test_changed_setting_is_listed():
         assert Line("info", "RUSHLIGHT_SPIN_US", "7 (from the override)") in (
             doctor_impl.examine_settings()
         )
+
+
+@pytest.mark.parametrize(
+    ("source", "last"),
+    [
+        (
+            "import torch\ndef f(x):\n    return x / 0\nf(torch.ones(1).item())\n",
+            "ZeroDivisionError",
+        ),
+        ("import torch\ntorch.ones(2) + torch.ones(3)\n", "RuntimeError: The size of tensor"),
+        ("def f(:\n", "SyntaxError"),
+    ],
+)
+def test_run_shows_the_error_of_the_program_without_the_runner(tmp_path, source, last):
+    program = tmp_path / "program.py"
+    program.write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "rushlight", "run", str(program)], capture_output=True, text=True
+    )
+    assert done.returncode == 1 and last in done.stderr.splitlines()[-1], done.stderr
+    assert "runpy" not in done.stderr and "cli" not in done.stderr, done.stderr
+    lines = done.stderr.splitlines()
+    assert str(program) in lines[0 if last == "SyntaxError" else 1], done.stderr

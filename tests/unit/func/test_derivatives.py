@@ -197,7 +197,7 @@ def test_tensors_in_memory_that_numpy_sees(make):
     leaf = make(np.float32([0.3, -0.7, 1.1])).requires_grad_()
     for used in (lambda: leaf, lambda: leaf.view(3, 1).squeeze(1), lambda: leaf * 1):
         held = used()
-        vmap(lambda row: (held * row).sum())(torch.ones(2, 3)).sum().backward()
+        vmap(lambda row, held=held: (held * row).sum())(torch.ones(2, 3)).sum().backward()
         close(leaf.grad, torch.full((3,), 2.0))
         leaf.grad = None
     vmap(lambda row: (leaf[1:] * leaf.view(3, 1)[1:, 0] * row).sum())(
