@@ -34,6 +34,7 @@ NAMES = (
     "passes",
     "cnn",
     "growth",
+    "overheads",
     "import_time",
     "gpu_compile",
     "packages",

@@ -208,7 +208,11 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
             note(node)
     out = new_tensor(node)
     if STATE.grad and plan.tracks and node.dtype.kind in INEXACT:
-        _track(plan, found, out, operands, owners, src, likes, label)
+        for arg in operands:
+            # A tensor without `_grad` may still have a history as a view of what has one.
+            if isinstance(arg, Tensor) and (arg._grad is not None or arg._view is not None):
+                _track(plan, found, out, operands, owners, src, likes, label)
+                break
     if EAGER.wanted or (plan.may_refuse and open_session() is None):
         EAGER.wanted = False
         flush((node,))

@@ -322,21 +322,21 @@ def make_view(
     made = object.__new__(Tensor)
     _share(made, tensor)
     made._shape = shape
-    before = () if parent is None else parent.steps
-    made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
-    made._view.one_of = "" if own is steps else parent.one_of  # type: ignore[union-attr]
+    all_steps = steps if parent is None else (*parent.steps, *steps)
+    made._view = View(all_steps, strides, offset, base, own, STATE.grad, label)
+    if parent is not None and base is parent.base:
+        made._view.one_of = parent.one_of
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
-    # What it sees is made when it is read: an index that is only looked at needs no node.
-    made._node = made._seen = None
+    made._node = made._seen = None  # made when it is read: often only its element is
     if tensor._dtype.is_inexact:
         edge = edge_of(tensor) if STATE.grad else None
         base_fn = None if base._grad is None else base._grad.fn
         if edge is not None:
             made._grad = Grad(*view_history(edge, tensor, steps, label))
-            made._grad.base_fn = base_fn
         elif base_fn is not None:  # else `follow_base` makes it when the base has a history
             made._grad = Grad(requires=False)
+        if made._grad is not None:
             made._grad.base_fn = base_fn
     return made
 
@@ -359,13 +359,8 @@ def base_of(tensor: Tensor) -> Tensor:
     made = object.__new__(Tensor)
     _share(made, tensor)
     node = tensor._storage.node
-    made._shape, made._dtype, made._view, made._node, made._seen = (
-        node.shape,
-        node.dtype,
-        None,
-        None,
-        None,
-    )
+    made._shape, made._dtype = node.shape, node.dtype
+    made._view = made._node = made._seen = None
     return made
 
 
@@ -386,13 +381,9 @@ def _attach(tensor: Tensor, fn: GradFn, number: int) -> Tensor:
     return tensor
 
 
-def _hold(node: Node) -> Ref:
-    return Ref(node, saved=True)
-
-
 TENSORS.make = new_tensor
 TENSORS.value = Tensor._value
 TENSORS.attach = _attach
-TENSORS.hold = _hold
+TENSORS.hold = lambda node: Ref(node, saved=True)
 TENSORS.edge = edge_of
 TENSORS.is_tensor = lambda value: isinstance(value, Tensor)
