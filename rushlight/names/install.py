@@ -35,8 +35,7 @@ class Installed:
         self._finder = _Interposed()
         self._aside = _take_modules()
         sys.meta_path.insert(0, self._finder)
-        # Programs that patch PyTorch look at its name.
-        sys.modules[OURS].__name__ = THEIRS
+        _call_it(THEIRS)
 
     def remove(self) -> None:
         """`import torch` finds again what it found before."""
@@ -44,7 +43,7 @@ class Installed:
             sys.meta_path.remove(self._finder)
             _take_modules()
             sys.modules.update(self._aside)
-            sys.modules[OURS].__name__ = THEIRS if is_installed() else OURS
+            _call_it(THEIRS if is_installed() else OURS)
 
     def __enter__(self) -> Installed:
         return self
@@ -54,6 +53,13 @@ class Installed:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.remove()
+
+
+def _call_it(name: str) -> None:
+    """Programs that patch PyTorch look at its name; others tell whose a tensor is by the module of
+    its class."""
+    package = sys.modules[OURS]
+    package.__name__ = package.Tensor.__module__ = name
 
 
 def _take_modules() -> dict[str, ModuleType]:

@@ -13,6 +13,7 @@ from rushlight.tensors import (
     functions_checks,
     functions_complex,
     functions_copies,
+    functions_einsum,
     functions_factor,
     functions_foreach,
     functions_integrals,
@@ -21,6 +22,7 @@ from rushlight.tensors import (
     functions_math,
     functions_matrix,
     functions_native,
+    functions_order,
     functions_quantize,
     functions_reduce,
     functions_rnn,
@@ -34,6 +36,7 @@ from rushlight.tensors import (
     functions_stats,
     functions_turned,
     functions_unique,
+    functions_vander,
     functions_view,
     functions_windows,
     odd_methods,
@@ -43,6 +46,7 @@ from rushlight.tensors import (
 from rushlight.tensors.argument_names import with_other_names
 from rushlight.tensors.autocast_rules import follow
 from rushlight.tensors.forms import in_place_form, with_out
+from rushlight.tensors.old_order import takes_old_order
 from rushlight.tensors.operands import checked
 
 FAMILIES = (
@@ -52,12 +56,23 @@ FAMILIES = (
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
     functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks,
     odd_methods, untyped, functions_sampling, functions_layers, functions_quantize, random,
+    functions_einsum, functions_order, functions_vander,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}
 for _family in FAMILIES:
     FUNCTIONS.update({n: follow(checked(f, n), n) for n, f in _family.FUNCTIONS.items()})
     METHODS.update({n: follow(checked(f, n), n) for n, f in _family.METHODS.items()})
+
+_FACTORS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("add", "sub"), ("alpha",)),
+    **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), ("beta", "alpha")),
+    **dict.fromkeys(("addcmul", "addcdiv"), ("value",)),
+}
+for _table in (FUNCTIONS, METHODS):
+    for _name, _factors in _FACTORS.items():
+        for _form in {_name, f"{_name}_"} & _table.keys():
+            _table[_form] = takes_old_order(_table[_form], _name, _factors)
 
 # What PyTorch gives an `out=`, where the function itself has none.
 WITH_OUT = """addbmm addmm addmv addr argmax argmin baddbmm bucketize clamp_max clamp_min

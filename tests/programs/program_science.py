@@ -56,7 +56,10 @@ def case_gpytorch_svgp():
 
     class G(gpytorch.models.ApproximateGP):
         def __init__(s, z):
-            v = gpytorch.variational.CholeskyVariationalDistribution(z.size(0))
+            v = gpytorch.variational.CholeskyVariationalDistribution(
+                z.size(0),
+                mean_init_std=0.0,  # else the start is drawn
+            )
             super().__init__(
                 gpytorch.variational.VariationalStrategy(s, z, v, learn_inducing_locations=True)
             )

@@ -27,6 +27,7 @@ NAMES = {
     "utils.data._utils.pin_memory": "pin_memory",
     "cuda.amp.grad_scaler": "OptState GradScaler",
     "cuda.memory": "memory_allocated",
+    "nn.modules.padding": "_ConstantPadNd _CircularPadNd _pair",
 }
 
 
@@ -160,3 +161,10 @@ def test_inner_names_of_softmax():
     x = torch.tensor([1.0, 2.0])
     assert torch.ops.aten._softmax(x, 0, False).equal(x.softmax(0))
     assert torch.ops.aten._log_softmax.default(x, 0, False).equal(x.log_softmax(0))
+
+
+def test_the_module_of_tensors_is_torch_while_it_stands_in():
+    assert torch.Tensor.__module__ == "rushlight"
+    with torch.install_as_torch():
+        assert torch.Tensor.__module__ == "torch"
+    assert torch.Tensor.__module__ == "rushlight"

@@ -30,7 +30,7 @@ class _Pad(FunctionLayer):
 
 
 @layer()
-class _ConstantPad(_Pad):
+class _ConstantPadNd(_Pad):
     padding: Sizes
     value: float
 
@@ -41,7 +41,7 @@ class _ConstantPad(_Pad):
         return f"padding={self.padding}, value={self.value}"
 
 
-class ConstantPad1d(_ConstantPad):
+class ConstantPad1d(_ConstantPadNd):
     """Add (left, right) borders filled with a value.
 
     Example:
@@ -52,7 +52,7 @@ class ConstantPad1d(_ConstantPad):
     spatial = 1
 
 
-class ConstantPad2d(_ConstantPad):
+class ConstantPad2d(_ConstantPadNd):
     """Add (left, right, top, bottom) borders filled with a value.
 
     Example:
@@ -63,7 +63,7 @@ class ConstantPad2d(_ConstantPad):
     spatial = 2
 
 
-class ConstantPad3d(_ConstantPad):
+class ConstantPad3d(_ConstantPadNd):
     """Add borders on all six sides filled with a value.
 
     Example:
@@ -74,7 +74,7 @@ class ConstantPad3d(_ConstantPad):
     spatial = 3
 
 
-class _ZeroPad(_ConstantPad):
+class _ZeroPad(_ConstantPadNd):
     def __init__(self, padding: Any) -> None:
         super().__init__(padding, 0.0)
 
@@ -187,7 +187,7 @@ class ReplicationPad3d(_CopyPad):
     spatial, mode = 3, "replicate"
 
 
-class _CircularPad(_CopyPad):
+class _CircularPadNd(_CopyPad):
     mode = "circular"
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
@@ -199,7 +199,7 @@ class _CircularPad(_CopyPad):
         return super().forward(input)
 
 
-class CircularPad1d(_CircularPad):
+class CircularPad1d(_CircularPadNd):
     """Add (left, right) borders that go round to the other end.
 
     Example:
@@ -210,7 +210,7 @@ class CircularPad1d(_CircularPad):
     spatial = 1
 
 
-class CircularPad2d(_CircularPad):
+class CircularPad2d(_CircularPadNd):
     """Add (left, right, top, bottom) borders that go round to the other end.
 
     Example:
@@ -221,7 +221,7 @@ class CircularPad2d(_CircularPad):
     spatial = 2
 
 
-class CircularPad3d(_CircularPad):
+class CircularPad3d(_CircularPadNd):
     """Add borders on all six sides that go round to the other end.
 
     Example:
