@@ -63,8 +63,7 @@ def linear_cross_entropy(
     if is_probabilities and ignore_index is not None:
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
     ignored = IGNORED if ignore_index is None else ignore_index
-    if not is_probabilities:
-        target = _checked(target, classes, ignored)
+    target = target if is_probabilities else _checked(target, classes, ignored)
     rows, width, depth = math.prod(lead), input.shape[-1], math.prod(places)
     w_CDF = linear_weight.reshape(classes, depth, width)
     b_CD = None if linear_bias is None else linear_bias.reshape(classes, depth)
