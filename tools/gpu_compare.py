@@ -1,4 +1,4 @@
-"""A product, FlexAttention with gradients and the fused loss: Rushlight's and PyTorch's, on a GPU.
+"""Products, FlexAttention with gradients and the fused loss: Rushlight's and PyTorch's, on a GPU.
 
     python tools/gpu_compare.py [DEVICE]        # "cuda"; "cpu" compares the llvm backend
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-TOLERANCE = 2e-4
+TOLERANCE = {"float32": 2e-4, "bfloat16": 2e-2}
 REPEATS = 5
 
 
@@ -25,6 +25,35 @@ def matrices(torch: Any, device: str) -> Any:
     """1024 x 1024 in float32."""
     a, b = (_tensor(torch, device, seed, 1024, 1024) for seed in (1, 2))
     return a @ b
+
+
+def matrices_16(torch: Any, device: str) -> Any:
+    """1024 x 1024 in bfloat16, which tensor cores take, with gelu after it."""
+    a, b = (_tensor(torch, device, seed, 1024, 1024).to(torch.bfloat16) for seed in (1, 2))
+    return torch.nn.functional.gelu(a @ b).float()
+
+
+def attention_16(torch: Any, device: str) -> Any:
+    """Causal in bfloat16, without gradients."""
+    flex = importlib.import_module(f"{torch.__name__}.nn.attention.flex_attention")
+    q, k, v = (_tensor(torch, device, seed, 2, 4, 512, 64).to(torch.bfloat16) for seed in (3, 4, 5))
+    mask = flex.create_block_mask(lambda b, h, i, j: i >= j, None, None, 512, 512, device=device)
+    return flex.flex_attention(q, k, v, None, mask).float()
+
+
+def by_cute(work: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """The same, its product or attention made by CuTe DSL where that can (Rushlight alone)."""
+
+    def run(torch: Any, device: str) -> Any:
+        with torch._inductor.config.patch(max_autotune_gemm_backends="CUTLASS,TRITON"):
+            if hasattr(torch, "explain"):  # a program is made anew while it is explained
+                seen = torch.explain(lambda: work(torch, device).cpu().numpy())
+                told = [str(x) for page in seen.kernels.values() for x in page.picks]
+                print(f"  {run.__name__}: {'; '.join(told) or 'nothing was chosen'}")
+            return work(torch, device)
+
+    run.__name__ = f"{work.__name__} by CuTe"
+    return run
 
 
 def attention(torch: Any, device: str) -> Any:
@@ -68,7 +97,7 @@ def measured(work: Callable[[Any, str], Any], torch: Any, device: str) -> tuple[
 
 
 def against(
-    work: Callable[[Any, str], Any], rival: Any, device: str, mine: np.ndarray
+    work: Callable[[Any, str], Any], rival: Any, device: str, mine: np.ndarray, bound: float
 ) -> tuple[str, bool]:
     """What is told of PyTorch's result, and whether ours is too far from it."""
     try:
@@ -76,7 +105,13 @@ def against(
     except NotImplementedError as error:  # FlexAttention has no gradients on CPUs there
         return f"   PyTorch: {str(error).splitlines()[0]}", False
     far = float(np.abs(mine - theirs).max() / np.abs(theirs).max())
-    return f"   PyTorch {ms:9.3f} ms   relative difference {far:.1e}", far > TOLERANCE
+    return f"   PyTorch {ms:9.3f} ms   relative difference {far:.1e}", far > bound
+
+
+WORKS = (
+    matrices, attention, loss, matrices_16, by_cute(matrices_16), attention_16,
+    by_cute(attention_16),
+)  # fmt: skip
 
 
 def main(device: str) -> int:
@@ -85,11 +120,12 @@ def main(device: str) -> int:
     if importlib.util.find_spec("torch") is not None:
         rival = importlib.import_module("torch")
     wrong = 0
-    for work in (matrices, attention, loss):
+    for work in WORKS:
         mine, ms = measured(work, own, device)
-        line = f"{work.__name__:<10} {device}: Rushlight {ms:9.3f} ms"
+        line = f"{work.__name__:<22} {device}: Rushlight {ms:9.3f} ms"
         if rival is not None:
-            more, is_wrong = against(work, rival, device, mine)
+            bound = TOLERANCE["bfloat16" if "16" in work.__name__ else "float32"]
+            more, is_wrong = against(work, rival, device, mine, bound)
             line, wrong = line + more, wrong + is_wrong
         print(line, flush=True)
     return 1 if wrong else 0

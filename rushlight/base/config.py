@@ -158,6 +158,8 @@ SETTINGS: tuple[Setting, ...] = (
             "More options for the OpenCL compiler; -cl-opt-disable compiles several times faster."),
     Setting("metal_emulation", "RUSHLIGHT_METAL_EMULATION", SWITCH, False,
             "Run Metal kernels as C++ on the host (slow, for tests) in place of a Metal device."),
+    Setting("metal_package", "RUSHLIGHT_METAL_PACKAGE", FOLDER, "",
+            "Folder of Metal kernels that were compiled ahead of time (`rushlight package`)."),
     Setting("triton_interpret", "RUSHLIGHT_TRITON_INTERPRET", SWITCH, False,
             "Run Triton kernels in Triton's interpreter (slow, for tests)."),
     Setting("max_autotune", "TORCHINDUCTOR_MAX_AUTOTUNE", SWITCH, False,
@@ -210,6 +212,7 @@ class Config:
     opencl_device: str
     opencl_options: str
     metal_emulation: bool
+    metal_package: str
     triton_interpret: bool
     max_autotune: bool
     max_autotune_gemm_backends: str

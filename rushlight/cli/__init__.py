@@ -7,6 +7,7 @@
     rushlight explain script.py:LINE [options of the script]
     rushlight mask NAME [--png]
     rushlight names [--summary]
+    rushlight package script.py --out FOLDER
     rushlight run script.py [options of the script]
     rushlight settings
 
@@ -17,9 +18,9 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
-from . import compare, conformance, demo, doctor, explain, mask, names, run, settings
+from . import compare, conformance, demo, doctor, explain, mask, names, package, run, settings
 
-COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, run, settings)
+COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, package, run, settings)
 
 
 def build_parser() -> argparse.ArgumentParser:

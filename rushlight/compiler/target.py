@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -174,6 +175,8 @@ class Backend:
     lower_asm: Callable[[Program, Caps], str] | None = None
     picks: Callable[[Any, Caps], list[Decision]] | None = None
     refuse: Callable[[Program, Caps], Sequence[str]] | None = None
+    # Writes kernels ahead of time, for devices that need not be here; gives what is left out.
+    package: Callable[[Sequence[Program], Path], list[str]] | None = None
     # Whom to ask how busy and how warm its device is: a telemetry.Source (None: nobody).
     sensors: Callable[[], Any] | None = None
 

@@ -34,7 +34,7 @@ PRIMITIVE_KINDS = (
     "scan",  # scan_sum scan_prod scan_max scan_min scan_argmax scan_argmin
     "gather",  # gather_nd
     "scatter",  # scatter_nd
-    "dot",  # dot
+    "dot",  # dot dot_sliding
     "pairs",  # pair_dot pair_index pair_mask
     "attention",  # flash_attention flash_lse flash_top pair_sum pair_bins
     "sort",  # argsort_

@@ -28,6 +28,7 @@ from rushlight.ops.rules import (
     common_dtype,
     inexact_dtype,
     is_static,
+    no_short_floats,
     operand_shape,
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
@@ -72,16 +73,7 @@ def host_op(
 ) -> OpDef:
     fields.setdefault("shape", operand_shape)
     fields.setdefault("dtype", inexact_dtype)
-    check = fields.get("check", check_square)
-
-    def check_all(call: Call) -> None:
-        dtype = call.src[0].dtype
-        if dtype.kind == "float" and dtype.itemsize < 4:
-            raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
-        if check is not None:
-            check(call)
-
-    fields["check"] = check_all
+    fields["check"] = no_short_floats(name, fields.get("check", check_square))
     return op(
         name=name, doc=doc, inputs=inputs, kind="host", reference=reference, grad=grad, **fields
     )

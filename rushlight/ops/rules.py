@@ -6,7 +6,7 @@ differently are taken on trust, because the concrete call was checked when it wa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.base.dtypes import DType, bool_, int64
@@ -194,3 +194,16 @@ def reduced_shape(call: Call) -> Shape:
 def const(value: Any, dtype: DType) -> Node:
     """A 0-dim constant of a rule."""
     return const_node(value, dtype)
+
+
+def no_short_floats(name: str, check: Callable[[Call], None] | None) -> Callable[[Call], None]:
+    """The check of an op that the host's library computes: it knows no floats of 16 bits."""
+
+    def check_all(call: Call) -> None:
+        dtype = call.src[0].dtype
+        if dtype.kind == "float" and dtype.itemsize < 4:
+            raise NotImplementedError(f"\"{name}\" not implemented for '{dtype.scalar_name}'")
+        if check is not None:
+            check(call)
+
+    return check_all

@@ -13,6 +13,7 @@ from rushlight.tensors import (
     functions_checks,
     functions_complex,
     functions_copies,
+    functions_einsum,
     functions_factor,
     functions_foreach,
     functions_integrals,
@@ -21,6 +22,7 @@ from rushlight.tensors import (
     functions_math,
     functions_matrix,
     functions_native,
+    functions_order,
     functions_quantize,
     functions_reduce,
     functions_rnn,
@@ -34,6 +36,7 @@ from rushlight.tensors import (
     functions_stats,
     functions_turned,
     functions_unique,
+    functions_vander,
     functions_view,
     functions_windows,
     odd_methods,
@@ -53,6 +56,7 @@ FAMILIES = (
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
     functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks,
     odd_methods, untyped, functions_sampling, functions_layers, functions_quantize, random,
+    functions_einsum, functions_order, functions_vander,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

@@ -15,9 +15,10 @@ from rushlight.base.dtypes import int32, int64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functions_math import clamp
+from rushlight.tensors.functions_order import searchsorted
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_reduce import vector_norm
-from rushlight.tensors.functions_select import index_select, searchsorted
+from rushlight.tensors.functions_select import index_select
 from rushlight.tensors.functions_view import reshape, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.inplace import store

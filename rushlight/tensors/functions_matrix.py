@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import DType, bool_, int64
+from rushlight.base.dtypes import DType, int64
 from rushlight.base.errors import LinAlgError
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.autocast_rules import follow_linalg
-from rushlight.tensors.creation import empty, eye, ones
+from rushlight.tensors.creation import empty, eye
 from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_complex import adjoint, conj
 from rushlight.tensors.functions_diagonal import tril
@@ -31,12 +31,13 @@ from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import amax, amin, cast_to, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
-from rushlight.tensors.functions_shape import flip, stack
+from rushlight.tensors.functions_shape import stack
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
     LINALG as SOLVE_LINALG,
 )
 from rushlight.tensors.functions_solve import is_vector_rhs, need_matrix, need_square
+from rushlight.tensors.functions_vander import vander
 from rushlight.tensors.functions_view import (
     movedim,
     permute,
@@ -295,32 +296,6 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None, *, out: Tensor | None = 
     return finish(reshape(flat, shape), out)
 
 
-def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
-    """Powers 0, 1, ... N - 1 of each element, along a new last dimension."""
-    if x.dim() == 0:
-        x = unsqueeze(x, 0)
-    count = x._shape[-1] if N is None else N
-    if count <= 0:
-        raise RuntimeError("N must be greater than 1.")
-    x = x.to(int64) if x._dtype.name == "bool" else x
-    rows = [ones(*x._shape, dtype=x._dtype)]
-    for _ in range(count - 1):
-        rows.append(rows[-1] * x)
-    return stack(rows, -1)
-
-
-def old_vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
-    """torch.vander: powers of each element of a vector, the highest first unless `increasing`."""
-    if x.dim() != 1:
-        raise RuntimeError("x must be a one-dimensional tensor.")
-    if N is not None and N < 0:
-        raise RuntimeError("N must be non-negative.")
-    if N == 0:
-        return empty(x._shape[0], 0, dtype=int64 if x._dtype is bool_ else x._dtype)
-    powers = vander(x, N)
-    return powers if increasing else flip(powers, -1)
-
-
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The dot product of vectors along dim, the first conjugated."""
     return finish(sum_(conj(x) * y, dim), out)
@@ -405,7 +380,7 @@ def old_norm(
 
 
 FUNCTIONS: dict[str, Callable] = {
-    "norm": old_norm, "vander": old_vander,
+    "norm": old_norm,
     "pinverse": pinverse, "matrix_exp": matrix_exp, "ormqr": ormqr, "orgqr": householder_product,
 }  # fmt: skip
-METHODS = {name: function for name, function in FUNCTIONS.items() if name != "vander"}
+METHODS = dict(FUNCTIONS)

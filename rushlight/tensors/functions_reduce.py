@@ -15,12 +15,11 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import finish, sub
+from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.numbers import Defaults
-from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -285,13 +284,6 @@ def vector_norm(
     return finish(apply(ops.norm, (x, float(ord), _dims(dim), bool(keepdim)), label=label), out)
 
 
-def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The norm of the difference."""
-    need_tensor("dist", "input", 1, input)
-    need_tensor("dist", "other", 2, other)
-    return vector_norm(sub(input, other), p)
-
-
 # Scans -------------------------------------------------------------------------------------
 
 
@@ -397,7 +389,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
-    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, dist, cumsum,
+    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, cumsum,
     cumprod, logcumsumexp, cummax, cummin, diff, softmax, log_softmax, allclose, isclose,
     equal,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Functions that pick elements or put them: gather, scatter, sort, topk, nonzero, ...
+"""Functions that pick elements or put them: gather, scatter, nonzero, ...
 
 Results whose shape depends on values (nonzero, masked_select, unique) are computed at once.
 """
@@ -17,23 +17,16 @@ from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_slices import narrow
-from rushlight.tensors.functions_view import expand, reshape, squeeze, unsqueeze
+from rushlight.tensors.functions_view import expand, reshape, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.indexing import check_same, getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
-from rushlight.tensors.numbers import check_number, result_type
-from rushlight.tensors.operands import need_tensor
-from rushlight.tensors.results import result_class
+from rushlight.tensors.numbers import check_number
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name, number_name
-
-Sort = result_class("sort", ("values", "indices"))
-TopK = result_class("topk", ("values", "indices"))
-KthValue = result_class("kthvalue", ("values", "indices"))
 
 
 def known(array: np.ndarray) -> Tensor:
@@ -354,111 +347,11 @@ def masked_scatter_(self: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     return store(self, masked_scatter(self, mask, source))
 
 
-# Order -------------------------------------------------------------------------------------
-
-
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    if not input.dim():
-        wrap_dim(dim, 0)
-        return Sort((input.clone(), tensor_of(0)))
-    order = apply(ops.argsort_, (input, dim, bool(descending)))
-    return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
-
-
-def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    return sort(input, dim, descending, stable)[1]
-
-
-def msort(input: Tensor) -> Tensor:
-    return sort(input, 0)[0]
-
-
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    dim = wrap_dim(dim, input.dim())
-    if input._dtype is bool_:
-        raise RuntimeError("topk does not support bool dtypes on CPU")
-    size = input._shape[dim] if input.dim() else 1
-    if k < 0 or k > size:
-        raise RuntimeError("selected index k out of range")
-    if not input.dim():
-        return TopK((input.clone(), tensor_of(0)))
-    order = apply(ops.argsort_, (input, dim, bool(largest)))
-    first = narrow(order, dim, 0, k)
-    return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first.contiguous()))
-
-
-def kthvalue(
-    input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
-) -> Any:
-    check_apart(out, (input,))
-    dim = wrap_dim(dim, input.dim())
-    if not 1 <= k <= (input._shape[dim] if input.dim() else 1):
-        raise RuntimeError("kthvalue(): selected number k out of range for dimension "
-                           f"{dim}")  # fmt: skip
-    found = _kth(input, k, dim, keepdim)
-    if out is not None:
-        for target, value in zip(out, found, strict=True):
-            write_out(target, value)
-        return KthValue(out)
-    return found
-
-
-def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
-    if not input.dim():
-        return KthValue((input.clone(), tensor_of(0)))
-    at = narrow(apply(ops.argsort_, (input, dim, False)), dim, k - 1, 1)
-    values = apply(ops.gather, (input, dim, at), label="KthvalueBackward0")
-    if keepdim:
-        return KthValue((values, at))
-    return KthValue((squeeze(values, dim), squeeze(at, dim)))
-
-
-def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Any = None,
-) -> Tensor:  # fmt: skip
-    right = right or side == "right"
-    _check_boundaries(sorted_sequence, input)
-    values = input
-    if not isinstance(input, Tensor):
-        values = tensor_of(input).to(result_type([sorted_sequence, input]))
-    result = apply(ops.searchsorted, (sorted_sequence, values, right))
-    return result.to(int32) if out_int32 else result
-
-
-def _check_boundaries(boundaries: Any, input: Any) -> None:
-    need_tensor("searchsorted", "sorted_sequence", 1, boundaries)
-    if not boundaries.dim():
-        raise RuntimeError(
-            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 "
-            "dimension"
-        )
-    if boundaries.dim() != 1 and (not isinstance(input, Tensor) or not input.dim()):
-        numel = input.numel() if isinstance(input, Tensor) else 1
-        raise RuntimeError(
-            "torch.searchsorted(): input value can be a scalar only when boundaries tensor "
-            f"dimension is 1, but we got boundaries tensor dim({boundaries.dim()}) and input "
-            f"value's dim(0) numel({numel})"
-        )
-
-
-def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
-    need_tensor("bucketize", "boundaries", 2, boundaries)
-    if boundaries.dim() != 1:
-        raise RuntimeError(
-            f"boundaries tensor must be 1 dimension, but got dim({boundaries.dim()})"
-        )
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
 _IN_PLACE = (index_add_, index_copy_, index_fill_, index_put_, put_)
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         nonzero, argwhere, masked_select, gather, scatter, scatter_add, scatter_reduce,
-        index_select, take, take_along_dim, masked_fill, masked_scatter, sort, argsort, msort,
-        topk, kthvalue,
+        index_select, take, take_along_dim, masked_fill, masked_scatter,
     ),
     **{function.__name__.rstrip("_"): _functional(function) for function in _IN_PLACE},
 }  # fmt: skip
@@ -467,7 +360,6 @@ METHODS: dict[str, Callable] = {
     **{function.__name__: function for function in _IN_PLACE},
     "masked_fill_": masked_fill_, "masked_scatter_": masked_scatter_,
 }  # fmt: skip
-FUNCTIONS.update(searchsorted=searchsorted, bucketize=bucketize)
 
 
 for _function in (scatter, scatter_add, scatter_reduce):

@@ -19,6 +19,7 @@ from rushlight.tensors.functions_complex import adjoint, imag, real
 from rushlight.tensors.functions_complex import complex as complex_
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
+from rushlight.tensors.functions_order import sort
 from rushlight.tensors.functions_reduce import any as any_
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
@@ -26,7 +27,6 @@ from rushlight.tensors.functions_select import (
     known,
     nonzero,
     scatter_reduce,
-    sort,
 )
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look

@@ -191,6 +191,16 @@ class GradSide:
     def _output_of(self) -> Any:
         return None if self._grad is None else weakref.ref(self)
 
+    def _check_data(self, value: Any) -> None:
+        """May `data` become this value?"""
+        if not isinstance(value, GradSide):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if not value._dtype.is_inexact and self._grad is not None and self._grad.requires:
+            raise RuntimeError(
+                "data set to a tensor that requires gradients must be floating point or complex "
+                "dtype"
+            )
+
     def detach_(self) -> Any:
         if self._is_view():
             raise RuntimeError(

@@ -232,8 +232,7 @@ class Tensor(GradSide):
         made = object.__new__(Tensor)
         _share(made, self)
         if self._view is not None:
-            view = self._view
-            made._view = View(view.steps, view.strides, view.offset)
+            made._view = View(self._view.steps, self._view.strides, self._view.offset)
         return made
 
     @property
@@ -245,18 +244,11 @@ class Tensor(GradSide):
     @data.setter
     def data(self, value: Tensor) -> None:
         """Take over another tensor's memory; the history and the version stay."""
-        if not isinstance(value, Tensor):
-            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if not value._dtype.is_inexact and self._grad is not None and self._grad.requires:
-            raise RuntimeError(
-                "data set to a tensor that requires gradients must be floating point or complex "
-                "dtype"
-            )
+        self._check_data(value)
         view = value._view
         self._storage, self._shape, self._dtype = value._storage, value._shape, value._dtype
         self._view = None if view is None else View(view.steps, view.strides, view.offset)
-        self._node, self._seen = value._node, value._seen
-        self._counter = Counter()
+        self._node, self._seen, self._counter = value._node, value._seen, Counter()
         if self._grad is not None:
             self._grad.accumulator = None
 
@@ -332,8 +324,7 @@ def make_view(
     made._shape = shape
     before = () if parent is None else parent.steps
     made._view = View((*before, *steps), strides, offset, base, own, STATE.grad, label)
-    if parent is not None and base is parent.base:
-        made._view.one_of = parent.one_of
+    made._view.one_of = "" if own is steps else parent.one_of  # type: ignore[union-attr]
     if steps and steps[-1][3] is not None:
         made._dtype = steps[-1][3]
     # What it sees is made when it is read: an index that is only looked at needs no node.

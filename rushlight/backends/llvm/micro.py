@@ -144,12 +144,19 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     builder.position_at_end(done)
     pairs = zip(begun, added, strict=True)
     last = [_phi(builder, shape.vector, (s, start), (e, loop)) for s, e in pairs]
-    for value, pointer in zip(last, _tile(builder, c, shape), strict=True):
+    _store_tile(builder, last, c, first, shape)
+    builder.ret_void()
+
+
+def _store_tile(
+    builder: ir.IRBuilder, sums: list[ir.Value], c: ir.Value, first: ir.Value, shape: MicroShape
+) -> None:
+    size = shape.dtype.itemsize
+    for value, pointer in zip(sums, _tile(builder, c, shape), strict=True):
         if shape.is_apart:
             before = builder.load(pointer, align=size, typ=shape.vector)
             value = builder.select(first, value, builder.fadd(before, value))
         builder.store(value, pointer, align=size)
-    builder.ret_void()
 
 
 def _ask_ahead(

@@ -15,6 +15,7 @@ from rushlight.backends.metal.caps import find
 from rushlight.backends.metal.driver_impl import compile_pipelines, load_on_device
 from rushlight.backends.metal.emulate import PREFIX, emulated_library
 from rushlight.backends.metal.language import Metal
+from rushlight.backends.metal.package import find_library
 from rushlight.base.config import config
 from rushlight.compiler.target import Caps, Missing, Plan
 from rushlight.compiler.tile.ir import Program
@@ -39,7 +40,8 @@ def attach(lowered: Sequence[ThreadProgram], source: str, binary: bytes) -> list
         library = Library(binary)
         functions = [library.function(PREFIX + name) for name in names]
     else:
-        functions = compile_pipelines(binary.decode(), names)
+        text = binary.decode()
+        functions = compile_pipelines(text, names, find_library(text))
     found = []
     for one in lowered:
         mine, functions = functions[: len(one.kernels)], functions[len(one.kernels) :]

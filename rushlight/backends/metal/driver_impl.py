@@ -9,6 +9,7 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,9 @@ def command_queue() -> Any:
     return open_device().newCommandQueue()
 
 
-def compile_pipelines(source: str, names: Sequence[str]) -> list[Any]:
-    """One compute pipeline per kernel. No fast math: bits are the program's."""
-    import Metal
-
-    options = Metal.MTLCompileOptions.alloc().init()
-    options.setFastMathEnabled_(False)
-    library, error = open_device().newLibraryWithSource_options_error_(source, options, None)
-    if library is None:
-        raise BackendError(f"backend metal: the compiler failed: {error}")
+def compile_pipelines(source: str, names: Sequence[str], made: Path | None = None) -> list[Any]:
+    """One compute pipeline per kernel. `made`: a library of the text, compiled ahead of time."""
+    library = _compiled(source) if made is None else _loaded(made)
     found = []
     for name in names:
         function = library.newFunctionWithName_(name)
@@ -61,6 +56,28 @@ def compile_pipelines(source: str, names: Sequence[str]) -> list[Any]:
             raise BackendError(f"backend metal: no pipeline for {name}: {error}")
         found.append(pipeline)
     return found
+
+
+def _compiled(source: str) -> Any:
+    """No fast math: bits are the program's."""
+    import Metal
+
+    options = Metal.MTLCompileOptions.alloc().init()
+    options.setFastMathEnabled_(False)
+    library, error = open_device().newLibraryWithSource_options_error_(source, options, None)
+    if library is None:
+        raise BackendError(f"backend metal: the compiler failed: {error}")
+    return library
+
+
+def _loaded(made: Path) -> Any:
+    import Foundation
+
+    url = Foundation.NSURL.fileURLWithPath_(str(made))
+    library, error = open_device().newLibraryWithURL_error_(url, None)
+    if library is None:
+        raise BackendError(f"backend metal: {made} cannot be loaded: {error}")
+    return library
 
 
 class MetalSession:

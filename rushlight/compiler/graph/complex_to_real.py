@@ -385,5 +385,5 @@ _BUILD: dict[str, Callable[[Node, list], Node | Value]] = {
     "pad": _moved(_pad), "cat": _moved(_cat), "unfold": _moved(_unfold),
     "gather_nd": _moved(_gather), "scatter_nd": _moved(_scatter), "complex": _complex,
     "real": _real, "imag": _imag, "view_as_real": _as_real, "view_as_complex": _as_complex,
-    "iota": _iota, "dot": _dot,
+    "iota": _iota, "dot": _dot, "dot_sliding": _dot,
 }  # fmt: skip

@@ -81,10 +81,6 @@ def indent_tail(text: str, width: int) -> str:
     return text.replace("\n", "\n" + " " * width)
 
 
-_REGISTRIES = ("_parameters", "_buffers", "_modules")
-NOTHING: dict[str, Any] = {}
-
-
 class Module(ModuleCall, ModuleConvert, ModuleState, ModuleHooks):
     """Base class of layers and models: assign submodules in `__init__`, compute in `forward`.
 
@@ -197,10 +193,10 @@ class Module(ModuleCall, ModuleConvert, ModuleState, ModuleHooks):
     def __getattr__(self, name: str) -> Any:
         """Look into the registries; Python comes here only when `__dict__` has no such name."""
         fields = self.__dict__
-        for registry in _REGISTRIES:
-            found = fields.get(registry, NOTHING)
-            if name in found:
-                return found[name]
+        # In these words: a compiled call follows them to the tensors that the code names.
+        for registry in ("_parameters", "_buffers", "_modules"):
+            if registry in fields and name in fields[registry]:
+                return fields[registry][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _forget(self, name: str, keep: dict[str, Any]) -> None:

@@ -32,7 +32,7 @@ from stateful import (  # noqa: E402
 
 import rushlight  # noqa: E402
 
-LIMIT = 180
+LIMIT = 400
 DEAD = f"dead or over {LIMIT} s"
 Found = dict[str, list[str]]  # column -> what is wrong with each sample
 Check = Callable[[str], Found]  # of the file of an op, variant and dtype

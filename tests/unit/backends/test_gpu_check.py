@@ -1,0 +1,61 @@
+"""tools/gpu_check.sh, as far as a machine without a GPU can go: its steps, and what it runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.cli import COMMANDS
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "tools" / "gpu_check.sh"
+
+
+def compare_module():
+    spec = importlib.util.spec_from_file_location("gpu_compare", ROOT / "tools" / "gpu_compare.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_what_it_names_is_there() -> None:
+    assert subprocess.run(["bash", "-n", str(SCRIPT)]).returncode == 0
+    text = SCRIPT.read_text()
+    assert {*re.findall(r"rushlight\.cli (\w+)", text)} <= {command.NAME for command in COMMANDS}
+    files = re.findall(r"tools/\w+\.py", text)
+    assert files and all((ROOT / name).exists() for name in files)
+
+
+def test_every_step_is_run_in_order_and_none_when_no_time_is_left(tmp_path) -> None:
+    """With an imitation of Python that writes down what it is asked for."""
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {log}\n')
+    python.chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    script = tmp_path / "tools" / SCRIPT.name
+    script.write_text(SCRIPT.read_text())
+    environ = {**os.environ, "PYTHON": str(python)}
+    assert subprocess.run(["bash", str(script), "60"], env=environ).returncode == 0
+    asked = log.read_text().splitlines()
+    wanted = ["triton", "nvidia-cutlass-dsl", "doctor", "conformance triton", "gpu_compare.py"]
+    assert len(asked) == len(wanted)
+    assert all(word in line for word, line in zip(wanted, asked, strict=True))
+    log.unlink()
+    subprocess.run(["bash", str(script), "5"], env=environ)
+    assert not log.exists()
+    assert "no time left" in (tmp_path / "gpu_check" / "compare.txt").read_text()
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_what_is_compared_can_be_computed(number: int) -> None:
+    """On the CPU: that the programs are right, not that a GPU runs them."""
+    work = compare_module().WORKS[number]
+    found = work(rushlight, "cpu").detach().numpy()
+    assert found.dtype == np.float32 and np.isfinite(found).all() and np.abs(found).max() > 0
