@@ -142,7 +142,10 @@ def test_random_state_round_trips(round_trip):
     assert round_trip(state).tolist() == state.tolist()
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, print, [{"a": range(3)}]], ids=repr)
+OTHERS = {"object": object(), "set": {1, 2}, "function": print, "range": [{"a": range(3)}]}
+
+
+@pytest.mark.parametrize("value", OTHERS.values(), ids=OTHERS)
 def test_other_objects_are_refused(value):
     with pytest.raises(UnsupportedObjectError, match="cannot save"):
         write_tree(value, io.BytesIO())
