@@ -22,7 +22,7 @@ demo: $(VENV)/.with-plot  ## train a small GPT, compare it with count models, le
 	$(bin)/rushlight demo $(ARGS)
 
 test: $(VENV)/.with-test  ## the fast tests; need no PyTorch and no compiler
-	$(python) -m pytest tests -m "not slow and not parity" --ignore=tests/parity $(ARGS)
+	$(python) -m pytest -n 2 tests -m "not slow and not parity" --ignore=tests/parity $(ARGS)
 
 test-programs: $(PROGRAMS_VENV)/.ready  ## other people's packages, without PyTorch (ARGS="--quick", "timm gpt2")
 	HF_HUB_OFFLINE=1 $(PROGRAMS_VENV)/bin/python tests/programs/run.py $(ARGS)

@@ -30,7 +30,8 @@ LOOKS = frozenset(
     """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int
     to_float to_complex to_index to_format""".split()
 )
-_FRAMES = frozenset(("wrapped",))  # around functions, not functions
+# Around functions, not functions; as are those of overrides.
+_FRAMES, _AROUND = frozenset(("wrapped",)), f"{_PACKAGE}/overrides"
 
 
 def _entered() -> str:
@@ -40,7 +41,7 @@ def _entered() -> str:
         file = frame.f_code.co_filename
         if not file.startswith(_PACKAGE) or file.startswith(_HERE):
             break
-        if frame.f_code.co_name not in _FRAMES:
+        if frame.f_code.co_name not in _FRAMES and not file.startswith(_AROUND):
             name = frame.f_code.co_name
         frame = frame.f_back  # type: ignore[assignment]
     return name

@@ -7,6 +7,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.func import functional_call, grad, jacrev, stack_module_state, vmap
+from rushlight.overrides.dispatch import turn_on
 
 F = torch.nn.functional
 
@@ -262,6 +263,14 @@ def test_refusals(call, error, words):
     with pytest.raises(error) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_looks_are_refused_where_functions_can_be_taken_over():
+    turn_on()
+    with pytest.raises(RuntimeError, match="item"):
+        vmap(lambda x: x.item())(data(3))
+    with pytest.raises(RuntimeError, match="vmap"):
+        vmap(lambda x: x if x > 0 else -x)(data(3))
 
 
 def test_what_is_kept_of_an_example_harms_nobody():

@@ -491,7 +491,8 @@ def test_two_threads_step_their_optimizers(counts):
     assert alone == together
 
 
-def test_groups_that_are_gone_are_forgotten():
+def test_groups_that_are_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(DEVICES, "used", False)  # where other tests used one, nothing is repeated
     weight = torch.ones(3, requires_grad=True)
     optimizer = torch.optim.Adam([weight], lr=0.1)
     for _ in range(5):
