@@ -141,7 +141,8 @@ class DiskCache:
         entries = sorted(self._entries())
         total = sum(size for _, size, _ in entries)
         newest = entries[-1][0] if entries else 0.0
-        goal = self.limit_bytes if total <= self.limit_bytes else int(self.limit_bytes * KEEP)
+        # Also where the estimate was too high: else each process would look through all entries.
+        goal = int(self.limit_bytes * KEEP)
         for used_at, size, path in entries:
             is_temp = path.name.startswith(".new-")
             if is_temp and newest - used_at < _STALE_TEMP_S:

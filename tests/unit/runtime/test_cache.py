@@ -102,6 +102,18 @@ def test_size_of_a_large_cache_is_estimated_from_a_part(cache, monkeypatch):
     assert len(seen) < 100  # of 256 folders
 
 
+def test_an_estimate_that_was_too_high_makes_room_once(tmp_path, monkeypatch):
+    """Else each process would look through all entries at its first put, and remove none."""
+    cache = DiskCache(tmp_path / "c", 50 * (100 + HEADER_BYTES))
+    for i in range(48):
+        cache.put(f"key {i}", b"x" * 100)
+    monkeypatch.setattr(DiskCache, "_estimate_total", lambda self: 2 * self.limit_bytes)
+    for _ in range(2):
+        DiskCache(cache.directory, cache.limit_bytes).put("one more", b"x" * 100)
+        left = [f for f in cache.directory.rglob("*") if f.is_file()]
+        assert len(left) <= cache_module.KEEP * 50
+
+
 def test_first_put_of_a_process_evicts_what_others_left(tmp_path):
     large = DiskCache(tmp_path / "cache", 1 << 20)
     for i in range(50):

@@ -19,7 +19,8 @@ def test_a_row_is_put_in_beside_the_others(tmp_path) -> None:
     write_row(path, report("interp", "supported", "failed", "refused"), "float32")
     rows = [line for line in path.read_text().splitlines() if line.startswith(("| i", "| l"))]
     assert rows == [
-        "| interp | against the records in numpy, to a tolerance | float32 | 3 | 1 (33.3 %) | 1 (1 no refused) | 1 |",
+        "| interp | against the records in numpy, to a tolerance | float32 | 3 | 1 (33.3 %) | "
+        "1 (1 no refused) | 1 |",
         "| llvm | the same bits | all | 2 | 2 (100.0 %) | 0 | 0 |",
     ]
 
