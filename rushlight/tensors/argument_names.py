@@ -55,6 +55,8 @@ def with_python_types(function: Callable, name: str = "") -> Callable:
                 raise TypeError(
                     f"{function.__name__}(): argument 'dtype' must be torch.dtype, not type"
                 )
+        elif given.__class__ is str and function.__name__ != "type":
+            raise TypeError(f"{function.__name__}(): argument 'dtype' must be torch.dtype, not str")
         elif len(args) > place and args[place].__class__ is type:
             changed = PYTHON_TYPES.get(args[place], args[place])
             args = (*args[:place], changed, *args[place + 1 :])

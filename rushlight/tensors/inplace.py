@@ -17,6 +17,7 @@ from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
 from rushlight.engine.capture import open_session
+from rushlight.engine.realize import flush
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
@@ -24,9 +25,12 @@ from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.size import overlaps
+from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
 from rushlight.tensors.type_names import cpp_name
 from rushlight.tensors.view import OVERLAP, write_through
+
+MAX_WRITES = 16  # that may wait; what models write in one step is less
 
 NO_GRAD_VIEW = (
     "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
@@ -166,8 +170,7 @@ def _assign(tensor: Tensor, result: Tensor) -> Tensor:
     base = view.base
     record = STATE.grad and base is not None and (result.requires_grad or base.requires_grad)
     if not record:
-        before = storage.node
-        storage.replace(write_through(before, view.steps, result._value()))
+        _write_part(storage, view.steps, result._value())
         counter.version += 1
         return tensor
     if view.one_of:
@@ -192,6 +195,16 @@ def _assign(tensor: Tensor, result: Tensor) -> Tensor:
     _adopt(base, now, counter)
     counter.version += 1
     return tensor
+
+
+def _write_part(storage: Storage, steps: Any, value: Any) -> None:
+    """A loop that fills a tensor part by part would become one kernel, and often one copy of the
+    tensor, for each part. So from the MAX_WRITES-th on each is computed before the next, in place.
+    """
+    if storage.writes >= MAX_WRITES:
+        flush()
+    storage.writes = 1 if storage.node.leaf and storage.writes < MAX_WRITES else storage.writes + 1
+    storage.replace(write_through(storage.node, steps, value))
 
 
 def _adopt(tensor: Tensor, result: Tensor, counter: Any) -> None:

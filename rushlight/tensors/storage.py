@@ -48,13 +48,14 @@ class Counter:
 class Storage(Ref):
     """The value of a base tensor; `version` counts in-place changes of it and all its views."""
 
-    __slots__ = ("version", "foreign", "inference", "tag")
+    __slots__ = ("version", "foreign", "inference", "tag", "writes")
 
     def __init__(self, node: Node, inference: bool = False) -> None:
         Ref.__init__(self, node)
         self.version = 0
         self.foreign: np.ndarray | None = None
         self.inference = inference
+        self.writes = 0  # to parts of it, that waited together (inplace.py)
         self.tag: Any = None  # what interop keeps here (an untyped_storage object)
 
     def replace(self, node: Node) -> None:
