@@ -26,16 +26,16 @@ def parse_to(
     for arg in args:
         if isinstance(arg, torch.Tensor):
             other = arg
-        elif isinstance(arg, torch.dtype):
+        elif isinstance(arg, torch.dtype | type):
             dtype = arg
-        elif isinstance(arg, type):  # one of Python's: float is torch.float64
-            dtype = torch.empty(0, dtype=arg).dtype
         elif isinstance(arg, bool):
             non_blocking = arg
         elif arg is not None:
             device = arg
     if other is not None:
         device, dtype = other.device, other.dtype
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        dtype = torch.empty(0, dtype=dtype).dtype  # Python's float; others are refused
     return device, dtype, non_blocking, kwargs.get("memory_format")
 
 
