@@ -109,6 +109,11 @@ def _conversion(name: str) -> Any:
     return convert
 
 
+def _view_of_nothing() -> Any:
+    """A tensor that is a view is asked for its value, and refuses; else its memory is taken."""
+    return torch.empty(0).expand(0).detach()._view
+
+
 class UninitializedTensorMixin:
     """What both share: no shape, no value, conversions of nothing."""
 
@@ -217,7 +222,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         """Keep the dtype and the device for later."""
         nothing = torch.empty(0, device=device, dtype=dtype)
         made = torch.Tensor._make_subclass(cls, nothing, requires_grad)
-        made._nothing = nothing
+        made._nothing, made._view = nothing, _view_of_nothing()
         return made
 
 
@@ -243,7 +248,7 @@ class UninitializedBuffer(UninitializedTensorMixin, torch.Tensor):
         """Keep the dtype and the device for later; `persistent` as of Buffer."""
         nothing = torch.empty(0, device=device, dtype=dtype)
         made = torch.Tensor._make_subclass(cls, nothing, requires_grad)
-        made._nothing = nothing
+        made._nothing, made._view = nothing, _view_of_nothing()
         made.persistent = persistent
         made._is_buffer = True
         return made

@@ -30,7 +30,7 @@ from rushlight.ops.rules import (
     whole_dtype,
 )
 from rushlight.ops.select import where
-from rushlight.ops.unary import STEP, log, neg, reciprocal, round_, torch_names, trunc
+from rushlight.ops.unary import STEP, log, neg, reciprocal, torch_names, trunc, zero_grad
 
 
 def _binary(
@@ -267,11 +267,12 @@ mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=Tr
 div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=inexact_dtype,
               promote="float", cheap=True, pair=pairs.div)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, STEP, dtype=number_dtype, pair='"div_floor_cpu"')
+                       np.floor_divide, lambda meta: zero_grad(meta) * 2, dtype=number_dtype,
+                       pair='"div_floor_cpu"')
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)), dtype=number_dtype)
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
-                    ref.remainder, lambda g, x, y, out: (g, -g * round_((x - out) / y)),
+                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)),
                     dtype=number_dtype)
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
                samples=samples.binary(0.2, 2, -2, 3), pair=complex_math.power)
