@@ -30,7 +30,7 @@ from rushlight.ops.rules import (
     whole_dtype,
 )
 from rushlight.ops.select import where
-from rushlight.ops.unary import STEP, log, neg, reciprocal, torch_names, trunc, zero_grad
+from rushlight.ops.unary import STEP, floor, log, neg, reciprocal, round_, torch_names, trunc
 
 
 def _binary(
@@ -222,6 +222,14 @@ def div_grad(g: Any, x: Any, y: Any, meta: Meta) -> tuple:
     return (by_x, -by_x * conj_of(x / y) if meta.needs("y") else None)
 
 
+def floor_quotient(x: Any, y: Any) -> Any:
+    """floor_divide(x, y) by steps whose derivatives are zero and may be asked for."""
+    rest = fmod(x, y)
+    whole = round_((x - rest) / y)
+    less = logical_and(ne(rest, 0.0), ne(lt(y, 0.0), lt(rest, 0.0)))
+    return where(eq(y, 0.0), floor(x / y), where(less, whole - 1.0, whole))
+
+
 def extreme_grad(worse: str) -> Callable[..., tuple]:
     """All of g unless worse, half where equal (PyTorch's maximum and minimum)."""
 
@@ -267,12 +275,11 @@ mul = _binary("mul", "The product.", scalar_mul, np.multiply, mul_grad, cheap=Tr
 div = _binary("div", "The true quotient.", s.div, np.true_divide, div_grad, dtype=inexact_dtype,
               promote="float", cheap=True, pair=pairs.div)
 floor_divide = _binary("floor_divide", "The quotient toward minus infinity.", scalar_floor_divide,
-                       np.floor_divide, lambda meta: zero_grad(meta) * 2, dtype=number_dtype,
-                       pair='"div_floor_cpu"')
+                       np.floor_divide, STEP, dtype=number_dtype, pair='"div_floor_cpu"')
 fmod = _binary("fmod", "The remainder with the dividend's sign.", scalar_fmod, np.fmod,
                lambda g, x, y: (g, -g * trunc(x / y)), dtype=number_dtype)
 remainder = _binary("remainder", "The remainder with the divisor's sign.", scalar_remainder,
-                    ref.remainder, lambda g, x, y: (g, -g * floor_divide(x, y)),
+                    ref.remainder, lambda g, x, y: (g, -g * floor_quotient(x, y)),
                     dtype=number_dtype)
 pow_ = _binary("pow", "x to the power of y.", scalar_pow, ref.int_power, pow_grad,
                samples=samples.binary(0.2, 2, -2, 3), pair=complex_math.power)
