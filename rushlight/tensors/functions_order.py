@@ -12,7 +12,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import squeeze
-from rushlight.tensors.inplace import check_apart, write_out
+from rushlight.tensors.inplace import check_apart, write_out_all
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
@@ -63,11 +63,7 @@ def kthvalue(
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
     found = _kth(input, k, dim, keepdim)
-    if out is not None:
-        for target, value in zip(out, found, strict=True):
-            write_out(target, value)
-        return KthValue(out)
-    return found
+    return found if out is None else write_out_all("kthvalue", out, found)
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
