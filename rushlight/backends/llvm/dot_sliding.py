@@ -43,6 +43,8 @@ def inner_grid(grid: DotGrid) -> DotGrid:
 
 
 class SlidingEmitter(DotFrame):
+    """Code of one contraction whose b slides."""
+
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         assert grid.slides is not None
         outputs, taps = grid.slides

@@ -179,3 +179,13 @@ def test_out_shares_no_memory_with_an_argument():
     x, out = torch.arange(3), torch.empty(0, dtype=torch.int64)
     torch.ceil(x, out=out).add_(5)
     assert x.tolist() == [0, 1, 2] and out.tolist() == [5, 6, 7]
+
+
+def test_searchsorted_takes_the_order_of_a_sorter():
+    row = torch.tensor([[5.0, 1.0, 3.0], [2.0, 9.0, 4.0]])
+    values = torch.tensor([[4.5, 0.0], [3.0, 10.0]])
+    found = torch.searchsorted(row, values, sorter=row.argsort(-1))
+    assert found.tolist() == [[2, 0], [1, 3]]
+    for wrong in ({"side": "up"}, {"side": "left", "right": True}, {"sorter": torch.arange(2)}):
+        with pytest.raises(RuntimeError, match="searchsorted"):
+            torch.searchsorted(row, values, **wrong)
