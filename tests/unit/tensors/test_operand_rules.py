@@ -189,3 +189,20 @@ def test_searchsorted_takes_the_order_of_a_sorter():
     for wrong in ({"side": "up"}, {"side": "left", "right": True}, {"sorter": torch.arange(2)}):
         with pytest.raises(RuntimeError, match="searchsorted"):
             torch.searchsorted(row, values, **wrong)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (4, 3), (3, 7), (3, 3), (0, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal_is_numpy_s(shape, wrap):
+    wanted = np.zeros(shape, np.float32)
+    if wanted.size:
+        np.fill_diagonal(wanted, 2.0, wrap)
+    assert torch.zeros(shape).fill_diagonal_(2.0, wrap).tolist() == wanted.tolist()
+
+
+def test_fill_diagonal_of_a_cube():
+    wanted = np.zeros((3, 3, 3), np.float32)
+    np.fill_diagonal(wanted, 2.0)
+    assert torch.zeros(3, 3, 3).fill_diagonal_(2.0).tolist() == wanted.tolist()
+    with pytest.raises(RuntimeError, match="equal length"):
+        torch.zeros(3, 3, 4).fill_diagonal_(2.0)
