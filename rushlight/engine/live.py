@@ -53,9 +53,11 @@ class Ref:
     def hold(self, node: Node) -> None:
         """Hold another node. The only way to change what is held."""
         self.node = node
-        self.token = node.token
         if not node.leaf:
+            # First: until a flush of another thread sees the new node, the old token keeps what
+            # it is made of.
             WAITING.append(_weak(self))
+        self.token = node.token
 
 
 def is_held(node: Node) -> bool:
@@ -84,7 +86,7 @@ def settle_waiting(count: int) -> None:
     """After a flush that looked at `count` entries: what still waits is looked at again.
 
     A saved value that was not computed, because it is cheap to compute from leaves, is not: it
-    keeps these leaves from now on.
+    keeps these leaves from now on, and what is between, which may become a leaf later.
     """
     rest = []
     for weak in WAITING[:count]:
@@ -92,8 +94,7 @@ def settle_waiting(count: int) -> None:
         if ref is None or ref.node.leaf:
             continue
         if ref.saved or ref.node.pairs:
-            below = [n.token for n in topological([ref.node]) if n.leaf]
-            ref.token = (ref.node.token, *below)
+            ref.token = tuple([n.token for n in topological([ref.node])])
         else:
             rest.append(weak)
     WAITING[:count] = rest

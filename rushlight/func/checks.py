@@ -16,6 +16,7 @@ def check_tensors(value: Any) -> None:
 
 
 def check_argnums(args: tuple[Any, ...], argnums: int | tuple[int, ...]) -> None:
+    """The arguments that are differentiated by must be among those given by position."""
     for number in (argnums,) if isinstance(argnums, int) else argnums:
         if not -len(args) <= number < len(args):
             raise RuntimeError(f"Got argnum={number}, but only {len(args)} positional inputs")

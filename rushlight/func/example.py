@@ -24,14 +24,14 @@ RANDOM = (
 )
 
 
-_PACKAGE, _HERE = str(Path(__file__).parents[1]), str(Path(__file__).parent)
+_PACKAGE, _HERE = f"{Path(__file__).parents[1]}/", f"{Path(__file__).parent}/"
 # By these a function takes a value out of its tensors, so it cannot be the same for all examples.
 LOOKS = frozenset(
     """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int
     to_float to_complex to_index to_format""".split()
 )
 # Around functions, not functions; as are those of overrides.
-_FRAMES, _AROUND = frozenset(("wrapped",)), f"{_PACKAGE}/overrides"
+_FRAMES, _AROUND = frozenset(("wrapped",)), f"{_PACKAGE}overrides"
 
 
 def _entered() -> str:

@@ -149,8 +149,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             )
         found = _gradients(leaves, inputs, given)
         keep = _wanted_outside((primals, given), found, inputs)
-        found = found if keep else _without_history(found)
-        return found
+        return found if keep else _without_history(found)
 
     keep = _wanted_outside(primals, (outputs, aux), inputs)
     shown, aux = (outputs, aux) if keep else _without_history((outputs, aux))

@@ -32,6 +32,7 @@ def reverse(x: Any, dim: int, running: Callable[[Any, int], Any]) -> Any:
 
 
 def later_sum(x: Any, dim: int) -> Any:
+    """The sum from each element to the end."""
     return reverse(x, dim, late.scan_sum)
 
 

@@ -57,15 +57,18 @@ def autocast_off() -> Iterator[None]:
 
 
 def in_float32(tensor: Tensor) -> Tensor:
+    """A float of 16 bits as float32, others as they are."""
     return tensor if tensor._dtype.itemsize >= 4 else cast(tensor, float32)
 
 
 def in_low(tensor: Tensor) -> Tensor:
+    """In the low dtype of autocast; float64 as it is."""
     low = STATE.dtype
     return tensor if tensor._dtype is float64 or low is None else cast(tensor, low)
 
 
 def as_given(tensor: Tensor) -> Tensor:
+    """No cast: autocast is only off."""
     return tensor
 
 

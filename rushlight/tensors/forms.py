@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store, write_out, write_out_all
 from rushlight.tensors.tensor import Tensor
 
 
@@ -44,14 +44,7 @@ def with_out(function: Callable, exact: bool = False) -> Callable:
             return result
         if isinstance(result, Tensor):
             return write_out(out, result, exact)
-        if len(out) != len(result):
-            raise TypeError(
-                f"{function.__name__}(): argument 'out' must hold {len(result)} tensors, "
-                f"got {len(out)}"
-            )
-        for target, value in zip(out, result, strict=True):
-            write_out(target, value, exact)
-        return type(result)(out)
+        return write_out_all(function.__name__, out, result, exact)
 
     return wrapped
 

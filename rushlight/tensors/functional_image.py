@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.ops.conv_sliding import slides
+from rushlight.ops.conv_sliding import TAPS, slides
 from rushlight.tensors.apply import apply, product_operands
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.autocast_rules import follow_all, in_float32
@@ -58,7 +58,7 @@ def _conv(spatial: int) -> Callable:
         if isinstance(padding, str):
             batch, padding = _string_padding(batch, weight, padding, stride, dilation)
         settings = (stride, per_dim(padding, spatial), dilation, groups)
-        width = batch._shape[-1] + 2 * settings[1][-1] - 2
+        width = batch._shape[-1] + 2 * settings[1][-1] - (TAPS - 1)
         sliding = slides(batch._dtype, width, weight._shape, *settings)
         args = (batch, weight, bias, *settings, sliding)
         result = apply(getattr(ops, name), args, label="ConvolutionBackward0")

@@ -51,7 +51,9 @@ def pad(
     highs = tuple(max(pairs.get(d, (0, 0))[1], 0) for d in range(input.dim()))
     if not any(lows) and not any(highs):
         return input.clone()
-    fill = const_node(0, input._dtype) if not value else number_node(value, input._dtype)
+    # Its repr tells -0.0 apart.
+    plain = value is None or repr(value) in ("0", "0.0")
+    fill = const_node(0, input._dtype) if plain else number_node(value, input._dtype)
     args = (input, new_tensor(fill), lows, highs, (0,) * input.dim())
     return apply(ops.pad, args, label="ConstantPadNdBackward0")
 

@@ -71,7 +71,15 @@ def diagonal_scatter(
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number at (i, i, ...), in place. wrap: a tall matrix has it again one row below."""
     if self.dim() < 2:
         raise RuntimeError("dimensions must larger than 1")
-    diagonal(self).fill_(fill_value)
+    if self.dim() > 2 and len(set(self._shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows, columns = self._shape[:2]
+    for start in range(0, rows, columns + 1) if wrap and self.dim() == 2 else (0,):
+        line = diagonal(self[start:])
+        while line.dim() > 1:
+            line = diagonal(line, 0, 0, -1)
+        line.fill_(fill_value)
     return self

@@ -18,6 +18,7 @@ from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape
+from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
 from rushlight.tensors.tensor import Tensor
 
@@ -56,10 +57,10 @@ def native_batch_norm(
     """batch_norm; in training also the mean and one over the standard deviation."""
     args = (weight, bias, training, momentum, eps)
     result = batch_norm(input, running_mean, running_var, *args)
-    if not training:
-        return result, empty(0, dtype=input._dtype), empty(0, dtype=input._dtype)
     dims = tuple(d for d in range(input.dim()) if d != 1)
-    return result, *(reshape(p, (-1,)) for p in _statistics(input, dims, eps))  # type: ignore[return-value]
+    parts: Any = _statistics(input, dims, eps) if training else [empty(0, dtype=input._dtype)] * 2
+    found = (result, *(reshape(part, (-1,)) for part in parts))
+    return found if out is None else write_out_all("native_batch_norm", out, found)
 
 
 def native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *args: Any) -> tuple:

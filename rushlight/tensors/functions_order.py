@@ -12,7 +12,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import squeeze
-from rushlight.tensors.inplace import check_apart, write_out
+from rushlight.tensors.inplace import check_apart, write_out_all
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
@@ -25,6 +25,12 @@ KthValue = result_class("kthvalue", ("values", "indices"))
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """(values, indices) in order along dim; NaN counts as the largest. Always stable.
+
+    >>> import rushlight as torch
+    >>> torch.sort(torch.tensor([2.0, 1.0])).indices
+    tensor([1, 0])
+    """
     if not input.dim():
         wrap_dim(dim, 0)
         return Sort((input.clone(), tensor_of(0)))
@@ -33,14 +39,20 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The indices (int64) that sort along dim."""
     return sort(input, dim, descending, stable)[1]
 
 
 def msort(input: Tensor) -> Tensor:
+    """The values in order along the first dimension."""
     return sort(input, 0)[0]
 
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """(values, indices) of the k largest or smallest along dim, in order whatever `sorted` says.
+
+    Raises RuntimeError when k is negative or more than there are.
+    """
     dim = wrap_dim(dim, input.dim())
     if input._dtype is bool_:
         raise RuntimeError("topk does not support bool dtypes on CPU")
@@ -57,17 +69,17 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
 ) -> Any:
+    """(value, index) of the k-th smallest along dim, counted from 1.
+
+    Raises RuntimeError when there is no k-th.
+    """
     check_apart(out, (input,))
     dim = wrap_dim(dim, input.dim())
     if not 1 <= k <= (input._shape[dim] if input.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
     found = _kth(input, k, dim, keepdim)
-    if out is not None:
-        for target, value in zip(out, found, strict=True):
-            write_out(target, value)
-        return KthValue(out)
-    return found
+    return found if out is None else write_out_all("kthvalue", out, found)
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
@@ -84,8 +96,31 @@ def searchsorted(
     sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
     side: str | None = None, sorter: Any = None,
 ) -> Tensor:  # fmt: skip
+    """Where each value of `input` would be put into the last dimension of `sorted_sequence`.
+
+    right (or side="right"): behind equal ones. sorter: the indices (int64) that sort the
+    sequence. int64, or int32 with `out_int32`. Raises RuntimeError when the arguments disagree.
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of left "
+            "while right was True"
+        )
     right = right or side == "right"
     _check_boundaries(sorted_sequence, input)
+    if sorter is not None:
+        if sorter._shape != sorted_sequence._shape:
+            raise RuntimeError(
+                "torch.searchsorted(): boundary and sorter must have the same size, but got "
+                f"boundary tensor {list(sorted_sequence._shape)} and got sorter tensor "
+                f"{list(sorter._shape)}"
+            )
+        last = sorted_sequence.dim() - 1
+        sorted_sequence = apply(ops.gather, (sorted_sequence, last, sorter))
     values = input
     if not isinstance(input, Tensor):
         values = tensor_of(input).to(result_type([sorted_sequence, input]))
@@ -112,6 +147,7 @@ def _check_boundaries(boundaries: Any, input: Any) -> None:
 def bucketize(
     input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
+    """The number of the bucket between `boundaries` (1-dim, in order) of each value."""
     need_tensor("bucketize", "boundaries", 2, boundaries)
     if boundaries.dim() != 1:
         raise RuntimeError(

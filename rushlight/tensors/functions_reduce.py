@@ -18,8 +18,9 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -111,7 +112,7 @@ def aminmax(
     found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
     if out is None:
         return found
-    return AMinMax(write_out(t, v, exact=True) for t, v in zip(out, found, strict=True))
+    return write_out_all("aminmax", out, found, exact=True)
 
 
 def _all(dim: Any) -> Any:
@@ -152,19 +153,15 @@ def _position(record: OpDef, input: Tensor, dim: int | None, keepdim: bool) -> T
     return apply(record, (input, dim, bool(keepdim)))
 
 
-def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str) -> Callable:
+def _extreme(whole: Callable, record: OpDef, pair: type, both: OpDef, name: str) -> Callable:
     def function(
-        input: Tensor, dim: Any = None, keepdim: bool = False, *, other_: Any = None,
-        out: Any = None, **named: Any,
+        input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None,
+        out: Any = None,
     ) -> Any:  # fmt: skip
-        if not isinstance(input, Tensor):
-            raise TypeError(
-                f"{name}(): argument 'input' (position 1) must be Tensor, not "
-                f"{type(input).__name__}"
-            )
-        second = named.get("other", dim if isinstance(dim, Tensor) else None)
+        need_tensor(name, "input", 1, input)
+        second = dim if isinstance(dim, Tensor) else other
         if second is not None:
-            return finish(apply(other, (input, second)), out)
+            return finish(apply(both, (input, second)), out)
         if dim is None:
             if not input.numel():
                 raise RuntimeError(
@@ -172,6 +169,10 @@ def _extreme(whole: Callable, record: OpDef, pair: type, other: OpDef, name: str
                     "Specify the reduction dim with the 'dim' argument."
                 )
             return finish(whole(input), out)
+        found = along(input, dim, keepdim)
+        return found if out is None else write_out_all(name, out, found)
+
+    def along(input: Tensor, dim: int, keepdim: bool) -> Any:
         if not input.dim():
             return pair((input.clone(), tensor_of(0)))
         dim = wrap_dim(dim, input.dim())

@@ -19,6 +19,7 @@ from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
+from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import INEXACT, Defaults, common_dtype
 from rushlight.tensors.operands import checked, need_tensor
@@ -289,7 +290,8 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
     power = power + _where(scaled >= 1, 1.0, 0.0) - _where(scaled < 0.5, 1.0, 0.0)
     power = _where(plain, power, 0.0)
     scale = apply(ops.cast, (apply(ops.exp2, (-power,)), input._dtype))
-    return Frexp((_where(plain, input * scale, input), apply(ops.cast, (power, int32))))
+    found = Frexp((_where(plain, input * scale, input), apply(ops.cast, (power, int32))))
+    return found if out is None else write_out_all("frexp", out, found)
 
 
 # Orthogonal polynomials --------------------------------------------------------------------

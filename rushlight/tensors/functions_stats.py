@@ -29,6 +29,7 @@ from rushlight.tensors.functions_select import (
     scatter_reduce,
 )
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
+from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.results import result_class
@@ -129,6 +130,8 @@ def nanquantile(
 
 
 def _median(skip: bool, pair: type) -> Callable:
+    name = "nanmedian" if skip else "median"
+
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None):
         flat = reshape(input, (-1,)) if dim is None or not input.dim() else input
         axis = 0 if dim is None else wrap_dim(dim, max(input.dim(), 1))
@@ -149,11 +152,10 @@ def _median(skip: bool, pair: type) -> Callable:
             values, at = reshape(values, ()), reshape(at, ())
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
-        if out is not None:
-            return pair((finish(values, out[0]), finish(at, out[1])))
-        return pair((values, at))
+        found = pair((values, at))
+        return found if out is None else write_out_all(name, out, found)
 
-    function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = "The lower median" + (
         ", NaN left out." if skip else "; NaN if there is one."
     )

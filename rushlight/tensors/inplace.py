@@ -314,6 +314,8 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     if result._dtype is not out._dtype:
         result = apply(ops.cast, (result, out._dtype))
     if out._shape != result._shape:
+        # A storage of its own: the result may be a view, or an argument of the function.
+        result = new_tensor(result._value())
         out._storage.check_room(out.storage_offset() + result.numel())
         if RISK.waits:
             note_change(result._storage, None, OutBefore(out))
@@ -322,6 +324,17 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
         return out
     check_inplace(out)
     return assign(out, result)
+
+
+def write_out_all(function: str, out: Any, results: Any, exact: bool = False) -> Any:
+    """`out=` of a function with several results: a tensor for each; they come as `results` do."""
+    if len(out) != len(results):
+        raise TypeError(
+            f"{function}(): argument 'out' must hold {len(results)} tensors, got {len(out)}"
+        )
+    for target, value in zip(out, results, strict=True):
+        write_out(target, value, exact)
+    return type(results)(out)
 
 
 TENSORS.accumulate = accumulate

@@ -12,10 +12,12 @@ def make_tensor(
     high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
     exclude_zero: bool = False, memory_format: Any = None,
 ) -> torch.Tensor:  # fmt: skip
-    """A tensor of numbers from low (inclusive) to high (exclusive).
+    """A tensor of numbers from low (inclusive) to high (exclusive; floats may be `low` alone).
 
     Without limits: -9 to 9 for floating point and complex, -9 to 9 (10 without sign) for whole
-    numbers, both for bool. exclude_zero: the smallest positive number in place of 0.
+    numbers, both for bool. exclude_zero: the smallest positive number in place of 0. Raises
+    ValueError for limits without a number between, whole numbers with a gradient, and
+    `noncontiguous` with a `memory_format` (which changes nothing: memory is row by row).
 
     >>> make_tensor((2, 3), dtype=torch.int64, low=1, high=2)
     tensor([[1, 1, 1],
@@ -25,8 +27,19 @@ def make_tensor(
     size = list(given)
     if noncontiguous and size:
         size[-1] *= 2
-    if low is not None and high is not None and low >= high:
-        raise ValueError(f"make_tensor: low must be below high, got low={low}, high={high}")
+    is_inexact = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not is_inexact:
+        raise ValueError(
+            "`requires_grad=True` is not supported for boolean and integral dtypes, but got "
+            f"{dtype=}"
+        )
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            "The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got "
+            f"{noncontiguous=} and {memory_format=}"
+        )
+    if low is not None and high is not None and (low > high or low == high and not is_inexact):
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
     made = _numbers(size, dtype, low, high)
     if exclude_zero:
         one = torch.finfo(dtype).tiny if dtype.is_floating_point else 1

@@ -43,6 +43,8 @@ def inner_grid(grid: DotGrid) -> DotGrid:
 
 
 class SlidingEmitter(DotFrame):
+    """Code of one contraction whose b slides."""
+
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         assert grid.slides is not None
         outputs, taps = grid.slides
@@ -138,11 +140,14 @@ class SlidingEmitter(DotFrame):
         self, builder: ir.IRBuilder, block: Block, a: ir.Value, b: ir.Value, sums: ir.Value
     ) -> None:
         ctx, s = self.ctx, self.schedule
+        # Also of no steps there is a chain: it writes the zeros.
+        is_some = builder.icmp_signed(">", block.kc, i64(0))
+        steps = builder.select(is_some, block.kc, i64(1))
         with ctx.for_range(builder, i64(0), i64(self.points)) as point:
             a_part = self._elements(builder, a, builder.mul(point, i64(self.a_part)))
             b_part = self._elements(builder, b, builder.mul(point, i64(self.b_part)))
             tile = self._elements(builder, sums, builder.mul(point, i64(self.tile_size)))
-            with ctx.for_range(builder, i64(0), block.kc, CHUNK) as k:
+            with ctx.for_range(builder, i64(0), steps, CHUNK) as k:
                 count = min_value(builder, builder.sub(block.kc, k), i64(CHUNK))
                 is_first = builder.and_(block.first, builder.icmp_signed("==", k, i64(0)))
                 a_here = self._elements(builder, a_part, builder.mul(k, i64(self.steps[1])))

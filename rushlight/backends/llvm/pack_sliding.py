@@ -113,6 +113,8 @@ class SlidingOperand:
 
 
 class SlidingPack:
+    """Code that fills the panels of one operand, one for each point."""
+
     def __init__(self, ctx: KernelContext, side: SlidingOperand) -> None:
         self.ctx, self.side, self.operand = ctx, side, side.operand
         o = side.operand

@@ -101,3 +101,12 @@ def test_compiled_equals_eager():
     eager = F.conv2d(images, kernel, padding=1).relu()
     for _ in range(3):
         assert torch.equal(step(images, kernel), eager)
+
+
+@pytest.mark.parametrize("spatial", [1, 2])
+def test_the_gradient_of_no_pictures_is_zero(spatial):
+    weight = values(16, 48, *(3,) * spatial)
+    assert slides(float32, 8, weight.shape, ONE[:spatial], ONE[:spatial], ONE[:spatial], 1)
+    function = (F.conv1d, F.conv2d)[spatial - 1]
+    out, by_input, by_weight = results(values(0, 48, *(8,) * spatial), weight, function, padding=1)
+    assert out.shape[0] == by_input.shape[0] == 0 and not by_weight.any()

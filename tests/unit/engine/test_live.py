@@ -11,6 +11,7 @@ from rushlight.base.dtypes import float32
 from rushlight.engine import live, realize
 from rushlight.engine.live import Ref, is_held, live_refs
 from rushlight.ir.node import buffer_node
+from rushlight.ops import abs_, mul, neg
 
 
 def ref(node=None):
@@ -52,6 +53,23 @@ def test_what_is_computed_again_keeps_its_leaves():
     assert weight.tolist() == [[0.0, 5.0], [10.0, 15.0]]
     out.backward()
     assert x.grad.tolist() == [[0.0, 2.0], [1.0, 3.0]]
+
+
+def test_what_is_computed_again_keeps_what_became_a_leaf_meanwhile():
+    x = (torch.arange(64.0) + 0).requires_grad_(False)
+    x.tolist()
+    between = neg.node(x._value())
+    saved = Ref(abs_.node(between), saved=True)
+    one = torch.ones(2) + 1
+    one.tolist()  # a flush that does not compute what is saved
+    assert not saved.node.leaf
+    realize.flush((between,))
+    assert between.leaf == "buffer" and is_held(between)
+    used = Ref(mul.node(between, between))
+    del between
+    realize.flush()
+    assert used.node.leaf == "buffer"
+    assert realize.read(saved.node).tolist() == list(range(64))
 
 
 def test_memory_of_numpy_works_on():

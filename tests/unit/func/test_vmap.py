@@ -1,6 +1,7 @@
 """vmap against a loop: every rule, gradients, nesting, randomness, refusals."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,3 +301,11 @@ def test_a_recurrent_loop_is_done_example_by_example():
         found = vmap(lambda v: net(v)[0])(x)
     wanted = torch.stack([net(v)[0] for v in x])
     np.testing.assert_allclose(found.detach(), wanted.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_look_is_refused_wherever_the_function_lies():
+    place = f"{Path(torch.__file__).parent}_of_others/program.py"  # not the package's own
+    names: dict = {}
+    exec(compile("def look(x):\n    return x * x.item()", place, "exec"), names)
+    with pytest.raises(RuntimeError, match=r"\.item\(\)"):
+        torch.vmap(names["look"])(torch.arange(3.0))

@@ -146,3 +146,63 @@ def test_small_refusals():
     assert torch.tensor(3.0).argsort().item() == 0
     # An integer beside 16-bit floats is not rounded first.
     assert (torch.tensor([-0.0], dtype=torch.float16) * 2**40).tolist() == [0]
+
+
+@pytest.mark.parametrize("name", ["kthvalue", "median", "mode", "max", "min", "nanmedian"])
+@pytest.mark.parametrize("shape", [(0,), (2,)])
+def test_out_of_several_results_holds_them(name, shape):
+    x = torch.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+    args = (x, 2, 1) if name == "kthvalue" else (x, 1)
+    wanted = getattr(torch, name)(*args)
+    out = torch.empty(shape), torch.empty(shape, dtype=torch.int64)
+    given = getattr(torch, name)(*args, out=out)
+    assert given[0] is out[0] and given[1] is out[1]
+    for target, value in zip(out, wanted, strict=True):
+        assert target.tolist() == value.tolist() and target.shape == value.shape
+    with pytest.raises((TypeError, RuntimeError)):
+        getattr(torch, name)(*args, out=out[:1])
+
+
+def test_out_of_frexp_and_of_batch_norm_is_written():
+    x = torch.tensor([[3.0, 1.0], [6.0, 5.0]])
+    for name, args in {
+        "frexp": (x,),
+        "native_batch_norm": (x, None, None, None, None, True, 0.1, 1e-5),
+    }.items():
+        wanted = getattr(torch, name)(*args)
+        out = tuple(torch.empty(0, dtype=value.dtype) for value in wanted)
+        getattr(torch, name)(*args, out=out)
+        assert [target.tolist() for target in out] == [value.tolist() for value in wanted]
+
+
+def test_out_shares_no_memory_with_an_argument():
+    x, out = torch.arange(3), torch.empty(0, dtype=torch.int64)
+    torch.ceil(x, out=out).add_(5)
+    assert x.tolist() == [0, 1, 2] and out.tolist() == [5, 6, 7]
+
+
+def test_searchsorted_takes_the_order_of_a_sorter():
+    row = torch.tensor([[5.0, 1.0, 3.0], [2.0, 9.0, 4.0]])
+    values = torch.tensor([[4.5, 0.0], [3.0, 10.0]])
+    found = torch.searchsorted(row, values, sorter=row.argsort(-1))
+    assert found.tolist() == [[2, 0], [1, 3]]
+    for wrong in ({"side": "up"}, {"side": "left", "right": True}, {"sorter": torch.arange(2)}):
+        with pytest.raises(RuntimeError, match="searchsorted"):
+            torch.searchsorted(row, values, **wrong)
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (4, 3), (3, 7), (3, 3), (0, 3)])
+@pytest.mark.parametrize("wrap", [False, True])
+def test_fill_diagonal_is_numpy_s(shape, wrap):
+    wanted = np.zeros(shape, np.float32)
+    if wanted.size:
+        np.fill_diagonal(wanted, 2.0, wrap)
+    assert torch.zeros(shape).fill_diagonal_(2.0, wrap).tolist() == wanted.tolist()
+
+
+def test_fill_diagonal_of_a_cube():
+    wanted = np.zeros((3, 3, 3), np.float32)
+    np.fill_diagonal(wanted, 2.0)
+    assert torch.zeros(3, 3, 3).fill_diagonal_(2.0).tolist() == wanted.tolist()
+    with pytest.raises(RuntimeError, match="equal length"):
+        torch.zeros(3, 3, 4).fill_diagonal_(2.0)
