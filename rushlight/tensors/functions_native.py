@@ -137,7 +137,7 @@ def unsafe_masked_index_put_accumulate(
     input: Tensor, mask: Tensor, indices: Sequence[Any], values: Tensor
 ) -> Tensor:
     """Adds values at the indices where the mask is true."""
-    shown = apply(ops.where, (mask, values, 0))
+    shown = apply(ops.where, (mask, values, 0)).to(values.dtype)  # bool stays bool
     return input.index_put(_held(input, indices), shown, accumulate=True)
 
 
