@@ -44,7 +44,8 @@ class Ref:
         self.saved = saved
         self.changes: list[Any] | None = None  # what undo.py may have to take back
         self.serial = serial = next(_ORDER)
-        _LIVE[serial] = weak = _weak(self)
+        weak: Any = _weak(self)
+        _LIVE[serial] = weak
         if not node.leaf:
             WAITING.append(weak)
         if len(_LIVE) > _SWEEP_AT:

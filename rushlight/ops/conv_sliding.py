@@ -8,11 +8,11 @@ the batch, and is recorded: a program for sizes that vary computes the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from rushlight.base.dtypes import DType, float32
-from rushlight.ir.symint import product
 from rushlight.ops.rules import is_static
 
 OUTPUTS, TAPS = 4, 3
@@ -30,6 +30,6 @@ def slides(
         return False
     is_plain = all(n == 1 for n in (*stride, *dilation)) and weight[-1] == TAPS
     is_within = all(p < k for p, k in zip(padding, weight[2:], strict=True))
-    rows, steps = weight[0] // groups, product(weight[1:-1])
+    rows, steps = weight[0] // groups, math.prod(weight[1:-1])
     is_worth = rows >= LEAST_ROWS and steps >= LEAST_SUM
     return is_plain and is_within and is_worth and width > 0 and width % OUTPUTS == 0
