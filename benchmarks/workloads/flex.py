@@ -48,7 +48,8 @@ def cases():
         "causal forward+backward": {"mask": "causal", "backward": True},
         "backward 8192, 2 heads": {"mask": "window", "backward": True, "shape": (1, 2, 8192, 64)},
         "backward 8192, 1 head": {"mask": "window", "backward": True, "shape": (1, 1, 8192, 64)},
-        "decode": {"decode": True},
+        "decode": {"decode": 1},
+        "decode, 16 calls": {"decode": 16},
         "mask of 1M tokens": {"million": True},
     }
 
@@ -67,12 +68,12 @@ GOALS = {
 }
 
 
-def build(torch, mask="", million=False, decode=False, **options):
+def build(torch, mask="", million=False, decode=0, **options):
     flex = importlib.import_module(f"{torch.__name__}.nn.attention.flex_attention")
     if million:
         return _million(torch, flex)
     if decode:
-        return _decode(torch, flex)
+        return _decode(torch, flex, decode)
     return _attention(torch, flex, MASKS[mask], **options)
 
 
@@ -124,8 +125,8 @@ def _attention(torch, flex, mask_mod, dense=False, alibi=False, backward=False, 
     return Case(run, {"flop": 4.0 * pairs * d * (3.5 if backward else 1.0)})
 
 
-def _decode(torch, flex):
-    """One query per sequence, 32 heads on 8 of the cache."""
+def _decode(torch, flex, calls):
+    """One query per sequence, 32 heads on 8 of the cache; `calls` without a rest between."""
     rng, batch, heads, kv_heads, keys, width = np.random.default_rng(0), 4, 32, 8, 2048, 64
     q = _tensor(torch, rng, batch, heads, 1, width)
     k, v = (_tensor(torch, rng, batch, kv_heads, keys, width) for _ in range(2))
@@ -133,9 +134,16 @@ def _decode(torch, flex):
 
     def run():
         with torch.no_grad():
-            return attend(q, k, v, enable_gqa=True)
+            outs = [_computed(attend(q, k, v, enable_gqa=True)) for _ in range(calls)]
+        return outs
 
-    return Case(run, {"32 MiB read": 2.0 * 4 * batch * kv_heads * keys * width})
+    return Case(run, {"32 MiB read": calls * 2.0 * 4 * batch * kv_heads * keys * width})
+
+
+def _computed(x):
+    """The tensor, its value made now: a step of decoding needs that of the one before."""
+    x.numpy()
+    return x
 
 
 def _million(torch, flex):
