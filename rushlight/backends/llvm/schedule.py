@@ -37,6 +37,9 @@ SLIDING_STEPS = 512
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
 LONG_INSTANCE_WORK = 32 << 20
+# Packing an element takes about as long as so many multiply-adds; what a late thread costs.
+PACK_COST = 16
+LATE_START = 1.15
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
@@ -318,31 +321,37 @@ def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
 def _share(
     grid: DotGrid, mc: int, nc: int, rows: int, columns: int, threads: int
 ) -> tuple[int, int]:
-    """Halve blocks until there is work for every thread, or the work is small."""
+    """Blocks of at most mc x nc with the least estimated time of the slowest thread."""
     extents = [grid.m.extent, grid.n.extent, grid.k.extent, *(x.extent for x in grid.batch)]
-    if not all(isinstance(x, int) for x in extents):
+    if not all(isinstance(x, int) and x > 0 for x in extents):
         return mc, nc
-    m, n, k = extents[:3]
-    batch = 1
-    for x in extents[3:]:
-        batch *= x
-    while mc * nc * k > MIN_INSTANCE_WORK:
-        count = batch * ceildiv(m, mc) * ceildiv(n, nc)
-        # Each instance packs for itself, so as many equal ones as threads are better than more,
-        # if they are long: a thread that starts late matters little then.
-        is_even = (m <= mc or m % mc == 0) and (n <= nc or n % nc == 0)
-        is_long = mc * nc * k >= LONG_INSTANCE_WORK
-        if count >= 2 * threads or (count == threads and is_even and is_long):
-            break
-        if nc >= mc and nc > columns:
-            nc = ceildiv(ceildiv(nc, 2), columns) * columns
-        elif mc > rows:
-            mc = ceildiv(ceildiv(mc, 2), rows) * rows
-        elif nc > columns:
-            nc = ceildiv(ceildiv(nc, 2), columns) * columns
-        else:
-            break
-    return mc, nc
+    m, n, k, *batch = extents
+    copies = prod(batch)
+
+    def time(blocks: tuple[int, int]) -> float:
+        mc, nc = blocks
+        count = copies * ceildiv(m, mc) * ceildiv(n, nc)
+        # Each instance packs for itself; packing an element costs about a vector's multiply-adds.
+        work = (mc * nc + PACK_COST * (mc + nc)) * k
+        # A thread that starts late matters, unless the instances are long.
+        is_short = threads > 1 and count < 2 * threads and work < LONG_INSTANCE_WORK
+        return ceildiv(count, threads) * work * (LATE_START if is_short else 1.0)
+
+    best = mc, nc
+    for n_parts in _more_parts(n, nc, columns, threads):
+        for m_parts in _more_parts(m, mc, rows, threads):
+            found = m_parts, n_parts
+            if m_parts * n_parts * k >= MIN_INSTANCE_WORK and time(found) < time(best) * 0.99:
+                best = found
+    return best
+
+
+def _more_parts(extent: int, most: int, unit: int, threads: int) -> list[int]:
+    """Sizes of equal blocks <= `most`: a few more blocks than there must be, and doubles of that."""
+    blocks = ceildiv(extent, most)
+    counts = [*range(blocks, blocks + threads + 1), *(blocks << i for i in range(1, 8))]
+    sizes = {ceildiv(ceildiv(extent, count), unit) * unit for count in counts}
+    return sorted((size for size in sizes if size <= most), reverse=True)
 
 
 def along_k(e: E, lane: Axis, k: Axis, aligned: int = 0) -> bool:
