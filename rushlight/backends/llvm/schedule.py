@@ -210,7 +210,7 @@ def panel_rows(count: int, s: AttentionSchedule, target: Target) -> int:
 
 def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
     """The schedule of a DotGrid, from its sizes where they are numbers."""
-    return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
+    return choose_thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
 
 
 def dot_grain(work: int | Expr) -> int:
@@ -220,7 +220,7 @@ def dot_grain(work: int | Expr) -> int:
     return grain_of(work)
 
 
-def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
+def choose_thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
     """Few rows and a plain b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
     on_k = along_k(grid.b, grid.n, grid.k)
@@ -231,9 +231,9 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     access = find_accesses([grid.b], ())
     if on_k and access.cost() > PLAIN_COST:
         return None
-    if not on_k and (access.cost() > THIN_COST or OTHER in _strides(access, grid.n)):
-        return None
     lanes = lanes_of(grid.acc_dtype, target)
+    if not on_k and (access.cost() > THIN_COST or OTHER in _strides(access, grid.n, lanes)):
+        return None
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
         nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
