@@ -29,6 +29,8 @@ from rushlight.ir.symint_walk import evaluate, variables
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
+# Columns of an instance; half as many more rather than a second block.
+N_BLOCK = 512
 # Of a contraction whose operand slides: the packed block of a (read from L3 if it must be), sums
 # between steps of k, and steps of k of a panel.
 SLIDING_A_BYTES = 1536 << 10
@@ -37,7 +39,8 @@ SLIDING_STEPS = 512
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
 LONG_INSTANCE_WORK = 32 << 20
-# Packing an element takes about as long as so many multiply-adds; what a late thread costs.
+# Packing an element takes as long as so many multiply-adds, and what computes it; what a late
+# thread costs.
 PACK_COST = 16
 LATE_START = 1.15
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
@@ -255,7 +258,10 @@ def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSched
     if isinstance(grid.k.extent, int) and grid.k.extent <= kc * 3 // 2:
         kc = max(1, grid.k.extent)
     mc = _even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
-    nc = _even_blocks(grid.n.extent, max(1, 512 // columns) * columns, columns)
+    most = N_BLOCK
+    if isinstance(grid.n.extent, int) and grid.n.extent <= N_BLOCK * 3 // 2:
+        most = N_BLOCK * 3 // 2
+    nc = _even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
     return DotSchedule(
         rows, vectors, lanes, mc, nc, kc,
@@ -327,12 +333,13 @@ def _share(
         return mc, nc
     m, n, k, *batch = extents
     copies = prod(batch)
+    pack_a, pack_b = (PACK_COST + find_accesses([e], ()).cost() for e in (grid.a, grid.b))
 
     def time(blocks: tuple[int, int]) -> float:
         mc, nc = blocks
         count = copies * ceildiv(m, mc) * ceildiv(n, nc)
-        # Each instance packs for itself; packing an element costs about a vector's multiply-adds.
-        work = (mc * nc + PACK_COST * (mc + nc)) * k
+        # Each instance packs for itself.
+        work = (mc * nc + pack_a * mc + pack_b * nc) * k
         # A thread that starts late matters, unless the instances are long.
         is_short = threads > 1 and count < 2 * threads and work < LONG_INSTANCE_WORK
         return ceildiv(count, threads) * work * (LATE_START if is_short else 1.0)
@@ -347,7 +354,7 @@ def _share(
 
 
 def _more_parts(extent: int, most: int, unit: int, threads: int) -> list[int]:
-    """Sizes of equal blocks <= `most`: a few more blocks than there must be, and doubles of that."""
+    """Sizes of equal blocks <= `most`: as few blocks as there must be, some more, and doubles."""
     blocks = ceildiv(extent, most)
     counts = [*range(blocks, blocks + threads + 1), *(blocks << i for i in range(1, 8))]
     sizes = {ceildiv(ceildiv(extent, count), unit) * unit for count in counts}
