@@ -168,7 +168,7 @@ class LlvmPlan:
             end.append((at + 1, step.pointers))
             layout.relative += zip((at + 2, at + 3), step.tables, strict=True)
         self._launch_count = len(flat)
-        self.grains = np.array([step.launch.grain for step in flat], np.int64)
+        self.grains = [step.launch.grain for step in flat]
         self._regions_at = len(layout.template)
         done = 0
         for region in steps:
@@ -191,7 +191,7 @@ class LlvmPlan:
         self.exprs = compile_ints([expr for _, expr in layout.exprs], self.plan.variables)
         self.sizes_at = np.concatenate([self.variables[0], self.expr_at])
         # The ints of a run -> words that depend on them, and what is derived from these.
-        self.known_sizes: dict[bytes, tuple[np.ndarray, np.ndarray, int, int]] = {}
+        self.known_sizes: dict[bytes, tuple[np.ndarray, list[int], int, int]] = {}
         self.scalars = layout.scalars.freeze()
 
 
@@ -258,10 +258,13 @@ class _Run:
             words[loaded.expr_at] = loaded.exprs(*ints.tolist())
         counts = self.launches[:, _FIELD["count"]]
         # As floats: a wrong hint must not wrap around.
-        one = self.launches[:, _FIELD["cost_ps"]].astype(np.float64)
-        costs = counts * one
-        few = np.minimum(counts // (UNITS_OF_THREAD * num_threads()), UNIT_PS // np.maximum(one, 1))
-        grains = np.maximum(loaded.grains, few.astype(np.int64))
+        one = self.launches[:, _FIELD["cost_ps"]]
+        costs = counts * one.astype(np.float64)
+        units = UNITS_OF_THREAD * num_threads()
+        grains = [
+            max(least, min(count // units, UNIT_PS // max(cost, 1)))
+            for least, count, cost in zip(loaded.grains, counts.tolist(), one.tolist(), strict=True)
+        ]
         self.launches[:, _FIELD["grain"]] = grains
         self.tables.work_ps = int(min(costs.sum(), 1e18))
         self.tables.local_bytes = int(self.local_bytes.max())
