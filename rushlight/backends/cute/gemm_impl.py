@@ -20,6 +20,9 @@ from cutlass.utils import hopper_helpers as hopper
 
 from rushlight.backends.cute.epilogue_impl import finish, number_of, position
 
+# By: does k run fastest?
+MODES = {True: OperandMajorMode.K, False: OperandMajorMode.MN}
+MAJORS = {True: LayoutEnum.ROW_MAJOR, False: LayoutEnum.COL_MAJOR}
 GROUPS = 2  # warp groups of 128 threads, each with half of the rows
 THREADS = 128 * GROUPS
 ALIGN = 128
@@ -50,10 +53,9 @@ def way(load, source, tile):
 
 
 def fill(place, ways):
-    """The next piece of both operands is on its way."""
+    """The next piece of both operands is on its way; what arrives tells the barrier itself."""
     for load, to, source in ways:
         cute.copy(load, source[None, place.count], to[None, place.index], tma_bar_ptr=place.barrier)
-    place.commit()
 
 
 @cute.kernel
@@ -132,13 +134,8 @@ def launch(
         matrix(work, side, axis.extent, grid.k.extent, batch, memories, known)
         for side, axis in ((work.a, grid.m), (work.b, grid.n))
     )
-    modes = [
-        OperandMajorMode.K if side.is_k_major else OperandMajorMode.MN for side in (work.a, work.b)
-    ]
-    majors = [
-        LayoutEnum.ROW_MAJOR if side.is_k_major else LayoutEnum.COL_MAJOR
-        for side in (work.a, work.b)
-    ]
+    modes = [MODES[side.is_k_major] for side in (work.a, work.b)]
+    majors = [MAJORS[side.is_k_major] for side in (work.a, work.b)]
     mma = hopper.make_trivial_tiled_mma(
         a.element_type, b.element_type, *modes, cutlass.Float32, (GROUPS, 1, 1), (64, chip.bn)
     )
