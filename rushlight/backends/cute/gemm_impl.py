@@ -25,7 +25,7 @@ MODES = {True: OperandMajorMode.K, False: OperandMajorMode.MN}
 MAJORS = {True: LayoutEnum.ROW_MAJOR, False: LayoutEnum.COL_MAJOR}
 GROUPS = 2  # warp groups of 128 threads, each with half of the rows
 THREADS = 128 * GROUPS
-ALIGN = 128
+ALIGN = 1024  # bytes: after which the pattern of the widest swizzle repeats
 
 
 def tiles_of(kind, a_layout, b_layout, stages):

@@ -1,0 +1,6 @@
+"""PTX run in numpy: what a compiled GPU kernel computes, on a machine without a GPU."""
+
+from rushlight.testing.ptx import together  # noqa: F401
+from rushlight.testing.ptx.machine import Stuck, TensorMap, Wrong, run
+
+__all__ = ["Stuck", "TensorMap", "Wrong", "run"]
