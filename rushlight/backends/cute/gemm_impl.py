@@ -71,8 +71,7 @@ def product(
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     a_tile, b_tile, ring = tiles_of(work.kind, a_layout, b_layout, chip.stages)
     filling, reading = ring.make_participants()
-    own_a = a[None, None, batch if work.a.lead != 0 else 0]
-    own_b = b[None, None, batch if work.b.lead != 0 else 0]
+    own_a, own_b = of_batch(a, work.a, batch), of_batch(b, work.b, batch)
     from_a = way(load_a, cute.local_tile(own_a, (chip.bm, chip.bk), (row, None)), a_tile)
     from_b = way(load_b, cute.local_tile(own_b, (chip.bn, chip.bk), (column, None)), b_tile)
     mine = mma.get_slice(thread)
@@ -107,9 +106,17 @@ def matrix(work, side, rows, columns, batch, memories, sizes):
     offset, lead, across, along = (
         number_of(value, sizes) for value in (side.offset, side.lead, side.across, side.along)
     )
-    shape = (number_of(rows, sizes), number_of(columns, sizes), batch if side.lead != 0 else 1)
+    shape = (
+        number_of(rows, sizes), number_of(columns, sizes),
+        batch // side.share if side.lead != 0 else 1,
+    )  # fmt: skip
     layout = cute.make_layout(shape, stride=(across, along, lead))
     return cute.make_tensor((memory + offset).align(16), layout)
+
+
+def of_batch(x, side, batch):
+    """The matrix that one element of the batch has."""
+    return x[None, None, batch // side.share if side.lead != 0 else 0]
 
 
 def flat_tensors(work, memories, numbers, sizes):

@@ -20,7 +20,7 @@ from cutlass.utils import blackwell_helpers as blackwell
 
 from rushlight.backends.cute.chips import ROWS_OF_TENSOR_MEMORY, tensor_columns
 from rushlight.backends.cute.epilogue_impl import finish, number_of
-from rushlight.backends.cute.gemm_impl import ALIGN, MODES, fill, flat_tensors, matrix
+from rushlight.backends.cute.gemm_impl import ALIGN, MODES, fill, flat_tensors, matrix, of_batch
 
 FETCHER, MULTIPLIER = 4, 5  # warps; those before them store
 STORING = ROWS_OF_TENSOR_MEMORY
@@ -119,8 +119,7 @@ def product(
     tensor_memory.wait_for_alloc()
     place = tensor_memory.retrieve_ptr(cutlass.Float32)
     mine = mma.get_slice(0)
-    own_a = a[None, None, batch if work.a.lead != 0 else 0]
-    own_b = b[None, None, batch if work.b.lead != 0 else 0]
+    own_a, own_b = of_batch(a, work.a, batch), of_batch(b, work.b, batch)
     cut_a = mine.partition_A(cute.local_tile(own_a, (chip.bm, chip.bk), (row, None)))
     cut_b = mine.partition_B(cute.local_tile(own_b, (chip.bn, chip.bk), (column, None)))
     from_a, from_b = way(load_a, cut_a, a_tile), way(load_b, cut_b, b_tile)

@@ -1,8 +1,8 @@
 """One group of threads that runs a kernel's PTX, in numpy.
 
-In: PTX, global buffers, what TMA knows of matrices, which group. Out: the buffers, changed. Always
-true: what is asynchronous (TMA, wgmma, tcgen05) happens as late as it may, or, with a `seed`, at
-any time before; until then its results are NaN. So a kernel that does not wait for them computes
+In: a kernel, global buffers, what TMA knows of matrices, which group. Out: the buffers, changed.
+Always true: what is asynchronous (TMA, wgmma, tcgen05) happens as late as it may, or, with a
+`seed`, at any time before; until then its results are NaN. So a kernel that does not wait computes
 NaN, one that gives memory back too early computes with what came later, and one whose barriers do
 not meet is Stuck. Threads that part ways run one after another, those that are behind first.
 """
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.testing.ptx.memory import FAR, SHARED_BASE, Memory, Stuck, Wrong
-from rushlight.testing.ptx.parse import Instruction, Kernel, parse
+from rushlight.testing.ptx.parse import Instruction, Kernel
 from rushlight.testing.ptx.scalars import KINDS, SCALARS, literal
 from rushlight.testing.ptx.tensor_cores import TensorMap
 
@@ -32,16 +32,17 @@ __all__ = ["Machine", "Stuck", "TensorMap", "Wrong", "run"]
 
 
 def run(
-    ptx: str, buffers: Sequence[np.ndarray], maps: Sequence[TensorMap], words: np.ndarray,
+    kernel: Kernel, buffers: Sequence[np.ndarray], maps: Sequence[TensorMap], words: np.ndarray,
     group: tuple[int, int, int] = (0, 0, 0), seed: int | None = None,
 ) -> Machine:  # fmt: skip
     """Run one group. `words`: what a launch writes; it follows the buffers as a parameter.
 
-    >>> run(made.ptx, [a, b, out], [map_of_a, map_of_b], np.zeros(1, np.int64))   # doctest: +SKIP
+    >>> (kernel,) = parse(made.ptx)                                                # doctest: +SKIP
+    >>> run(kernel, [a, b, out], [map_of_a, map_of_b], np.zeros(1, np.int64))   # doctest: +SKIP
     """
     flat = [np.ascontiguousarray(x).reshape(-1) for x in (*buffers, words)]
     memory = Memory([x.view(np.uint8) for x in flat])
-    machine = Machine(parse(ptx), memory, list(maps), group, seed)
+    machine = Machine(kernel, memory, list(maps), group, seed)
     machine.run()
     for given, own in zip(buffers, flat, strict=False):
         if own.base is not given and own is not given:

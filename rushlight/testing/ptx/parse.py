@@ -1,6 +1,6 @@
 """PTX text as instructions.
 
-In: the PTX of one kernel. Out: its parameters, its instructions with the numbers of those that
+In: PTX. Out: of each kernel its parameters, its instructions with the numbers of those that
 their labels name. Always true: registers and labels of a block in braces get names of their own.
 """
 
@@ -30,22 +30,27 @@ class Instruction:
 class Kernel:
     """params: name -> bytes. threads: of a group."""
 
+    name: str
     params: dict[str, int]
     threads: int
     code: list[Instruction] = field(default_factory=list)
     labels: dict[str, int] = field(default_factory=dict)
 
 
-def parse(ptx: str) -> Kernel:
-    """The only kernel of a module."""
+def parse(ptx: str) -> list[Kernel]:
+    """The kernels of a module, in the order of their text."""
     text = re.sub(r"//[^\n]*", "", ptx)
-    head, body = text[text.index(".visible .entry") :].split("\n{", 1)
+    return [_kernel(part) for part in text.split(".visible .entry")[1:]]
+
+
+def _kernel(text: str) -> Kernel:
+    head, body = text.split("\n{", 1)
     params = {
         name: int(count) if count else _SIZES[kind] for kind, name, count in _PARAM.findall(head)
     }
     threads = int(re.findall(r"\.reqntid\s+(\d+)", head)[0])
-    kernel = Kernel(params, threads)
-    _Reader(kernel).block(body[: body.rindex("}")])
+    kernel = Kernel(head.split("(")[0].strip(), params, threads)
+    _Reader(kernel).block(body[: body.rindex("\n}")])
     return kernel
 
 

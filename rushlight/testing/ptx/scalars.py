@@ -249,5 +249,5 @@ SCALARS: dict[str, Callable[[Any, Any, np.ndarray], None]] = {
     "shl": _shift, "shr": _shift, "setp": _setp, "selp": _selp, "mov": _mov, "cvt": _cvt,
     "ld": _ld, "st": _st, "not": _not, "neg": _two(np.negative), "abs": _two(np.abs),
     "div": _two(_divided), "rem": _two(lambda a, b: a - _divided(a, b) * b), "max": _max,
-    "min": _max, "sqrt": _two(np.sqrt), "fence": _nothing,
+    "min": _max, "sqrt": _two(np.sqrt), "rcp": _two(lambda a: 1 / a), "fence": _nothing,
 }  # fmt: skip

@@ -18,33 +18,69 @@ import pytest
 
 from rushlight.backends.cute.chips import CHIPS
 from rushlight.backends.cute.claims import Matrix
+from rushlight.backends.cute.flash_claims import Attention
 from rushlight.backends.cute.maker import build, require
 from rushlight.base.dtypes import bfloat16
 from rushlight.compiler.target import Backend, Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import Buffer, Program
 from rushlight.engine.check import find_difference
 from rushlight.ir.symint import product
-from rushlight.testing.ptx import TensorMap, run
+from rushlight.testing.ptx import TensorMap, parse, run
 
-WIDEST = 64  # elements in the 128 bytes of the widest pattern
+PATTERNS = (64, 32, 16, 8)  # elements: the widest that fits is what CuTe takes
+
+
+@dataclass
+class Launch:
+    """A kernel of a module, TMA's maps, the groups."""
+
+    kernel: int
+    maps: list[TensorMap]
+    groups: list[tuple[int, int, int]]
 
 
 def map_of(
-    program: Program, one: Matrix, sizes: tuple[int, int], tile: tuple[int, int], batch: int
+    program: Program, one: Matrix, sizes: Sequence[Any], tile: Sequence[int], batch: int
 ) -> TensorMap:
     """A map for (rows, k) of `sizes`, cut into `tile`s."""
     names = [buffer.name for buffer in program.buffers]
     order = (1, 0) if one.is_k_major else (0, 1)
     extents, cut = [sizes[n] for n in order], [tile[n] for n in order]
     strides = [(one.across, one.along)[n] for n in order]
-    box = [min(cut[0], WIDEST), cut[1]]
+    box = [next(x for x in PATTERNS if cut[0] % x == 0), cut[1]]
     if batch > 1:
-        extents.append(batch if one.lead != 0 else 1)
+        extents.append(batch // one.share if one.lead != 0 else 1)
         strides.append(one.lead)
         box.append(1)
     return TensorMap(
         names.index(one.buffer.name), one.offset, tuple(extents), tuple(strides), tuple(box)
     )  # fmt: skip
+
+
+def launches_of(claimed: Any, chip: str) -> list[Launch]:
+    """What its host code does."""
+    program, grid, made = claimed.program, claimed.grid, CHIPS[chip]
+    batch = int(product(axis.extent for axis in grid.batch))
+    if isinstance(claimed, Attention):
+        return [
+            Launch(
+                number,
+                [map_of(program, x.matrix, (x.rows, x.columns), x.tile, batch) for x in s.operands],
+                [(n, 0, one) for n in range(-(-s.owner.extent // s.rows)) for one in range(batch)],
+            )
+            for number, s in enumerate(claimed.sides)
+        ]
+    m, n, k = (axis.extent for axis in (grid.m, grid.n, grid.k))
+    maps = [
+        map_of(program, claimed.a, (m, k), (made.bm, made.bk), batch),
+        map_of(program, claimed.b, (n, k), (made.bn, made.bk), batch),
+    ]
+    groups = [
+        (row, column, one)
+        for row in range(-(-m // made.bm)) for column in range(-(-n // made.bn))
+        for one in range(batch)
+    ]  # fmt: skip
+    return [Launch(0, maps, groups)]
 
 
 def run_kernels(
@@ -53,26 +89,12 @@ def run_kernels(
 ) -> None:  # fmt: skip
     """All groups of a program's kernels; the arrays of buffers that are written change."""
     claimed = require(program, chip)
-    ptx = ptx or build(program, chip).ptx
-    maps, groups = launch_of(claimed, chip)
-    for group in groups:
-        run(ptx, arrays, maps, words, group, seed)
-
-
-def launch_of(claimed: Any, chip: str) -> tuple[list[TensorMap], list[tuple[int, int, int]]]:
-    """What its host code gives to a kernel: TMA's maps, the groups."""
-    program, grid, made = claimed.program, claimed.grid, CHIPS[chip]
-    m, n, k = (axis.extent for axis in (grid.m, grid.n, grid.k))
-    batch = int(product(axis.extent for axis in grid.batch))
-    maps = [
-        map_of(program, claimed.a, (m, k), (made.bm, made.bk), batch),
-        map_of(program, claimed.b, (n, k), (made.bn, made.bk), batch),
-    ]
-    return maps, [
-        (row, column, one)
-        for row in range(-(-m // made.bm)) for column in range(-(-n // made.bn))
-        for one in range(batch)
-    ]  # fmt: skip
+    kernels = parse(ptx or build(program, chip).ptx)
+    launches = launches_of(claimed, chip)
+    assert len(kernels) == len(launches)
+    for launch in launches:
+        for group in launch.groups:
+            run(kernels[launch.kernel], arrays, launch.maps, words, group, seed)
 
 
 @dataclass

@@ -79,14 +79,16 @@ def test_what_it_cannot_do_is_refused_before(change: dict, why: str) -> None:
     assert isinstance(found, list) and why in found[0]
 
 
-def test_sums_without_a_softmax_are_refused_and_a_fine_mask_takes_smaller_groups() -> None:
+def test_sums_into_bins_are_refused_and_a_fine_mask_takes_smaller_groups() -> None:
     (case,) = [case for case in template_cases() if case.name == "pairs"]
     found = [claimed(p, "sm_90") for p in programs_of([x for x in case.build() if not x.leaf])]
-    assert any(isinstance(x, list) and "a backward pass" in x[0] for x in found), found
+    assert any(isinstance(x, list) and "sums into bins" in x[0] for x in found), found
     one = claimed(attention_program(mask=create_block_mask(causal, None, None, 256, 256)), "sm_90")
-    assert isinstance(one, Attention) and one.grid.runs_l is not None and one.rows == 128
+    assert isinstance(one, Attention) and one.grid.runs_l is not None
+    (side,) = one.sides
+    assert side.rows == 128
     fine = replace(one.grid, runs_l=replace(one.grid.runs_l, rows=64))
-    assert replace(one, grid=fine).rows == 64
+    assert replace(side, grid=fine).rows == 64
 
 
 @needs_cute
@@ -99,7 +101,8 @@ def test_weights_lie_in_registers_as_the_next_product_takes_them() -> None:
     from cutlass.cute.nvgpu.common import OperandMajorMode
     from cutlass.utils import hopper_helpers as hopper
 
-    from rushlight.backends.cute.softmax_impl import KEYS, row_of
+    from rushlight.backends.cute.flash_claims import KEYS
+    from rushlight.backends.cute.pairs_impl import QUADS
 
     seen: list[tuple[int, int, int, int]] = []
 
@@ -124,5 +127,5 @@ def test_weights_lie_in_registers_as_the_next_product_takes_them() -> None:
     assert len(seen) == 19 * 32
     for number, place, operand, thread in seen:
         assert place == operand
-        row = 16 * (thread // 32) + thread % 32 // 4 + 8 * row_of(number)
+        row = 16 * (thread // 32) + thread % 32 // 4 + 8 * QUADS.owner_of(number)
         assert place % 64 == row

@@ -17,6 +17,7 @@ from cute_run import Ran, check_ran, ran_by_llvm
 import rushlight as torch
 from rushlight.backends.cute.maker import build
 from rushlight.engine.realize import flush
+from rushlight.nn.attention.flex_attention import create_block_mask, flex_attention
 from rushlight.testing.ptx import Wrong
 
 pytestmark = pytest.mark.skipif(
@@ -118,3 +119,59 @@ def test_a_planted_fault_is_seen(chip, fault) -> None:
     with pytest.raises((Wrong, AssertionError)):
         for seed in (None, 1, 5, 7):  # slow are: none, the first four warps, the last
             check_ran(ran, chip, seed, bad)
+
+
+# ------------------------------------------------------------------------------------- attention
+
+
+def causal(b: Any, h: Any, i: Any, j: Any) -> Any:
+    return i >= j
+
+
+def bent(score: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+    return torch.tanh(score / 4) * 4 + (j - i) * 0.01
+
+
+@functools.cache
+def attention_that_ran(
+    queries: int, keys: int, width: int, score: Any = None, mask: Any = None, heads: int = 2,
+    groups: int = 2, dtype: str = "bfloat16",
+) -> list[Ran]:  # fmt: skip
+    """flex_attention and its gradients."""
+
+    def work() -> None:
+        torch.manual_seed(queries + keys + width)
+        kind = getattr(torch, dtype)
+        q, to = (torch.randn(1, heads, queries, width, dtype=kind) for _ in range(2))
+        k, v = (torch.randn(1, groups, keys, width, dtype=kind) for _ in range(2))
+        flush()
+        for x in (q, k, v):
+            x.requires_grad_()
+        blocks = None if mask is None else create_block_mask(mask, None, None, queries, keys)
+        out = flex_attention(q, k, v, score, blocks, enable_gqa=groups < heads)
+        for x in torch.autograd.grad(out, (q, k, v), to):
+            x.float().numpy()
+
+    return ran_by_llvm(work)
+
+
+CASES = {
+    "plain": (128, 128, 64),
+    "masked": (256, 256, 32, bent, causal),
+    "ragged": (72, 200, 16, None, causal),
+    "shared keys": (128, 192, 64, bent, None, 4, 2),
+    "wide": (64, 128, 128, None, None, 1, 1),
+    "float16": (64, 64, 48, None, None, 1, 1, "float16"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", CASES)
+def test_attention_forward_is_right(chip, name) -> None:
+    check_ran(the_one(attention_that_ran(*CASES[name]), "flash"), chip)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", CASES)
+def test_attention_backward_is_right(chip, name) -> None:
+    check_ran(the_one(attention_that_ran(*CASES[name]), "pair_sum"), chip)
