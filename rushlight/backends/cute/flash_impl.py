@@ -65,14 +65,18 @@ def fetch_tile(place, tile, ways):
 
 
 @cute.jit
-def fetch(asking, filling, owners, others, state):
-    """What one warp does: owners once, then the others, tile by tile."""
+def fetch(asking, filling, owners, others, state, waits: cutlass.Constexpr):
+    """What one warp does: owners once, then the others, tile by tile. `waits`: at the end it waits
+    until all is read, so that no tensor core tells so after the group has ended."""
     fetch_tile(asking.acquire_and_advance(), 0, owners)
     begin, end = state.runs()
     for run in cutlass.range(begin, end, unroll=1):
         low, high = state.tiles_of_run(run)
         for tile in cutlass.range(low, high, unroll=1):
             fetch_tile(filling.acquire_and_advance(), tile, others)
+    if cutlass.const_expr(waits):
+        asking.tail()
+        filling.tail()
 
 
 class Registers:
@@ -128,12 +132,14 @@ class Registers:
 
     def weigh(self, tile):
         """Products become weights, sums shrink."""
-        found, state = self.state.weigh(self.products, tile), self.state
+        state, lanes = self.state, cute.size(self.products[0])
+        found = state.weigh(self.products, tile)
         if self.work.grid.softmax is not None:
+            found = [state.soften(found[0], lanes)]
             for number in range(cute.size(self.sums[0])):
                 own = state.shrink[QUADS.owner_of(number)]
                 self.sums[0][number] = self.sums[0][number] * own
-        values = state.values(cute.size(self.products[0]))
+        values = state.values(lanes)
         for weights, one in zip(self.weights, found, strict=True):
             for number in range(cute.size(weights)):
                 weights[number] = values.lane(one, number, FLOAT).to(self.work.kind)
@@ -250,7 +256,7 @@ def attend(
     count = len(side.owners)
     state = Pairs(work, QUADS, thread, block, batch, memories, numbers, sizes)
     if warp == side.rows // 16:
-        fetch(asking, filling, ways[:count], ways[count:], state)
+        fetch(asking, filling, ways[:count], ways[count:], state, False)
     else:
         compute(given, reading, Registers(work, tiles, thread, state), state)
 

@@ -136,21 +136,11 @@ class Pairs:
 
     # one tile -----------------------------------------------------------------------------------
 
-    def weigh(self, products: list[Any], tile: Any) -> list[Any]:
-        """Products, in registers, to weights: a vector for each of the side's. With a softmax
-        `shrink` is what sums so far are to be multiplied by."""
-        values, kept = self._pairs(products, tile)
-        if self.grid.softmax is not None:
-            return [self._softmax(values, self._kept(values, self.grid.softmax.score, kept, LEAST))]
-        return [self._kept(values, weight, kept, 0.0) for weight in self.side.weights]
-
-    def _pairs(self, products: list[Any], tile: Any) -> tuple[Values, list[Any]]:
-        """Values over the pairs of a tile, and which of them are kept."""
-        grid, side, lanes = self.grid, self.side, cute.size(products[0])
-        values = self.values(lanes)
-        owners = [cutlass.Int64(self.places[n][0] + self.start) for n in range(lanes)]
-        others = [cutlass.Int64(self.places[n][1] + tile * KEYS) for n in range(lanes)]
-        kept = [values.set_axis(side.owner, owners), values.set_axis(side.inner, others)]
+    def weigh(self, products: list[Any], tile: Any, first: int = 0) -> list[Any]:
+        """Products, in registers, to a vector for each weight, or to one of scores where there is
+        a softmax. `first`: of the others in the tile."""
+        grid, softmax = self.grid, self.grid.softmax
+        values, kept = self._pairs(products, tile, first)
         for number, one in enumerate(products):
             values.found[s.acc(float32, number)] = one.load().ir_value()
         if grid.causal:
@@ -158,7 +148,17 @@ class Pairs:
             kept.append(arith.cmpi(arith.CmpIPredicate.sle, key, l))
         if grid.keep is not None:
             kept += values.of([grid.keep])
-        return values, kept
+        if softmax is not None:
+            return [self._kept(values, softmax.score, kept, LEAST)]
+        return [self._kept(values, weight, kept, 0.0) for weight in self.side.weights]
+
+    def _pairs(self, products: list[Any], tile: Any, first: int) -> tuple[Values, list[Any]]:
+        """Values over pairs, and which of them are inside of both axes."""
+        lanes, side = cute.size(products[0]), self.side
+        values = self.values(lanes)
+        owners = [cutlass.Int64(self.places[n][0] + self.start) for n in range(lanes)]
+        others = [cutlass.Int64(self.places[n][1] + first + tile * KEYS) for n in range(lanes)]
+        return values, [values.set_axis(side.owner, owners), values.set_axis(side.inner, others)]
 
     def _kept(self, values: Values, value: E, kept: list[Any], outside: float) -> Any:
         (x,) = values.of([value])
@@ -167,8 +167,9 @@ class Pairs:
             x = x if one is None else arith.select(one, x, least)
         return x
 
-    def _softmax(self, values: Values, x: Any) -> Any:
-        softmax, lanes, owners = self.grid.softmax, values.lanes, self.lanes.owners
+    def soften(self, x: Any, lanes: int) -> Any:
+        """Scores of a tile to probabilities; `shrink` is what sums are to be multiplied by."""
+        softmax, owners, values = self.grid.softmax, self.lanes.owners, self.values(lanes)
         shrink, ref = (cute.make_rmem_tensor(owners, cutlass.Float32) for _ in range(2))
         for owner in range(owners):
             new = self.top[owner]
