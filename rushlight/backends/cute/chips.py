@@ -48,11 +48,12 @@ def product_bytes(chip: Chip) -> int:
 
 
 def room(chip: Chip, shared_bytes: int, columns: int = 0) -> list[str]:
-    """Why a kernel does not fit on the chip; nothing: it does."""
+    """Why a kernel does not fit on the chip; nothing: it does. `columns`: where sums are in tensor
+    memory."""
     reasons = []
     if shared_bytes + BARRIER_BYTES > SHARED_BYTES:
         reasons.append(f"{shared_bytes} bytes of shared memory, {chip.arch} has {SHARED_BYTES}")
-    most = COLUMNS_OF_TENSOR_MEMORY if chip.kernels == "umma" else 0
-    if columns and tensor_columns(columns) > most:
+    if chip.kernels == "umma" and tensor_columns(columns) > COLUMNS_OF_TENSOR_MEMORY:
+        most = COLUMNS_OF_TENSOR_MEMORY
         reasons.append(f"{columns} columns of tensor memory, {chip.arch} has {most}")
     return reasons

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE
+from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE, product_bytes, room
 from rushlight.compiler.tile import ir
 from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr, VarAtom, floordiv
@@ -153,7 +153,9 @@ def claim(program: ir.Program, chip: str) -> Product | list[str]:
         return grid
     a = matrix_of(grid.a, grid.batch, grid.m, grid.k)
     b = matrix_of(grid.b, grid.batch, grid.n, grid.k)
+    made = CHIPS[chip]
     reasons = [x for x in (a, b) if isinstance(x, str)] + _refused_stores(grid)
+    reasons += room(made, product_bytes(made), made.bn)
     if isinstance(a, Matrix) and isinstance(b, Matrix) and a.buffer.dtype != b.buffer.dtype:
         reasons.append(f"operands differ: {a.buffer.dtype.name} and {b.buffer.dtype.name}")
     if reasons or isinstance(a, str) or isinstance(b, str):

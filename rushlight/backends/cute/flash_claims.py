@@ -188,8 +188,7 @@ def _refused_shape(grid: ir.AttentionGrid) -> list[str]:
 def _refused_room(side: Side, chip: Chip) -> list[str]:
     if chip.kernels == "umma" and side.rows != 128:
         return ["blocks of the mask are of 64 rows, tensor memory has sums of 128"]
-    columns = side.columns if chip.kernels == "umma" else 0
-    return room(chip, side.shared_bytes, columns)
+    return room(chip, side.shared_bytes, side.columns)
 
 
 def _values(grid: ir.AttentionGrid) -> list[E]:
