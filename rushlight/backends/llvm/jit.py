@@ -14,9 +14,11 @@ from collections.abc import Sequence
 import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.caps import Target, initialize, initialize_all
+from rushlight.backends.llvm.tile_emulated import EMULATION, PREFIX
 
 _NUMBERS = itertools.count()
 _HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
+_TILE_HEADS = re.compile(rf'^declare .*@"{re.escape(PREFIX)}.*$', re.MULTILINE)
 
 
 class Library:
@@ -58,13 +60,22 @@ def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.
 def compile_text(text: str, target: Target, verify: bool = False) -> bytes:
     """An object file from LLVM text."""
     machine = target_machine(target.cpu, target.features, target.triple)
-    return machine.emit_object(parse(_sized(text, target), machine, verify))
+    return machine.emit_object(_linked(text, target, machine, verify))
 
 
 def assembly_of(text: str, target: Target) -> str:
     """The machine code as text, for people and tests."""
     machine = target_machine(target.cpu, target.features, target.triple)
-    return machine.emit_assembly(parse(_sized(text, target), machine))
+    return machine.emit_assembly(_linked(text, target, machine, False))
+
+
+def _linked(text: str, target: Target, machine: llvm.TargetMachine, verify: bool) -> llvm.ModuleRef:
+    """The module, with the emulation of tile registers where it calls for it."""
+    text = _sized(text, target)
+    if target.tiles == "emulated" and PREFIX in text:
+        heads = _TILE_HEADS.sub("", text)
+        text = f"{heads}\n{EMULATION}"
+    return parse(text, machine, verify)
 
 
 def _sized(text: str, target: Target) -> str:
