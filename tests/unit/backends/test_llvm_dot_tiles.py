@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rushlight.backends.llvm import amx, tiles_here
 from rushlight.backends.llvm.build import lower
 from rushlight.backends.llvm.caps import find_caps, split_target
 from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.jit import assembly_of
 from rushlight.backends.llvm.targets import caps_for, describe
 from rushlight.backends.llvm.tile_ops import TileOps
+from rushlight.backends.llvm.tiles_check import what_is_wrong
 from rushlight.base.dtypes import bfloat16, float16, float32
 from rushlight.ir.scalar import const, lt, select
 from rushlight.ir.symint import Var
@@ -178,3 +180,35 @@ def test_a_kernel_that_configures_nothing_computes_nothing(monkeypatch):
     monkeypatch.setattr(TileOps, "configure", lambda self, b: self.release(b))
     assert run(compile_case(case, TILES), arrays) == 0
     assert not same_bits(arrays[-1], result_of(case, TILES))
+
+
+@needs_avx512
+def test_the_known_product_finds_a_wrong_instruction(monkeypatch):
+    target = split_target(TILES.features)
+    assert what_is_wrong.__wrapped__(target) == ""
+    right = TileOps.multiply
+    monkeypatch.setattr(TileOps, "multiply", lambda self, b, n, c, x, y: right(self, b, n, c, x, 6))
+    assert "numbers of a bfloat16 product" in what_is_wrong.__wrapped__(target)
+
+
+def test_registers_that_the_kernel_refuses_are_not_used(monkeypatch):
+    features = "+amx-tile,+amx-bf16,+amx-int8"
+    caps = find_caps(features, 2)
+    if split_target(caps.features).tiles == "":
+        pytest.skip("they go with AVX-512")
+    monkeypatch.setattr(amx, "why_not", lambda: "no (errno 95)")
+    assert tiles_here.why_not.__wrapped__(caps.features) == "no (errno 95)"
+    used = split_target(tiles_here.with_usable_tiles.__wrapped__(caps).features)
+    assert used.tiles == "" and used.bfloat16_pairs == split_target(caps.features).bfloat16_pairs
+
+
+def test_registers_that_compute_wrongly_are_switched_off_with_a_warning(monkeypatch):
+    caps = find_caps("+amx-tile,+amx-bf16,+amx-int8", 3)
+    if split_target(caps.features).tiles == "":
+        pytest.skip("they go with AVX-512")
+    monkeypatch.setattr(amx, "why_not", lambda: "")
+    monkeypatch.setattr(tiles_here, "what_is_wrong", lambda target: "7 of 9 numbers")
+    monkeypatch.setattr(tiles_here, "why_not", tiles_here.why_not.__wrapped__)
+    with pytest.warns(RuntimeWarning, match="are not used: 7 of 9 numbers"):
+        used = tiles_here.with_usable_tiles.__wrapped__(caps)
+    assert split_target(used.features).tiles == ""
