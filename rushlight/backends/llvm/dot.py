@@ -21,6 +21,7 @@ from rushlight.backends.llvm.dot_tiles import (
     TileEmitter,
     choose_tile_schedule,
     suits_tiles,
+    sums_in_blocks,
     words_of,
 )
 from rushlight.backends.llvm.orient import orient
@@ -33,7 +34,8 @@ from rushlight.backends.llvm.schedule import (
     dot_grain,
     lanes_of,
 )
-from rushlight.backends.llvm.thin import emit_thin
+from rushlight.backends.llvm.thin import ThinEmitter, emit_thin
+from rushlight.backends.llvm.thin_blocks import ThinBlockEmitter, in_blocks
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import DotGrid, Program
@@ -59,7 +61,8 @@ def lower_dot_grid(
         schedule = replace(schedule, pairs=chosen.pairs)
     schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
-        return [emit_thin(ctx, grid, schedule)], []
+        thin = ThinBlockEmitter if sums_in_blocks(grid, ctx.target) else ThinEmitter
+        return [emit_thin(thin(ctx, grid, schedule))], []
     is_sliding = grid.slides is not None
     kind = SlidingEmitter if is_sliding else TileEmitter if schedule.tiles else DotEmitter
     emitter = kind(ctx, grid, schedule)
@@ -83,7 +86,7 @@ def plan_dot(
     grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
     schedule = choose_schedule(grid, target, threads)
     if isinstance(schedule, ThinSchedule):
-        return grid, schedule
+        return grid, in_blocks(schedule) if sums_in_blocks(grid, target) else schedule
     if suits_tiles(grid, target):
         grid = in_words(grid, words_of(grid))
         return grid, choose_tile_schedule(grid, target, threads)

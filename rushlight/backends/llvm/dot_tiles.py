@@ -36,6 +36,11 @@ def suits_tiles(grid: DotGrid, target: Target) -> bool:
     return bool(target.tiles) and (is_bfloat16(grid) or whole)
 
 
+def sums_in_blocks(grid: DotGrid, target: Target) -> bool:
+    """Must a kernel without tiles take their order of sums? That of integers does not matter."""
+    return suits_tiles(grid, target) and grid.acc_dtype.is_floating_point
+
+
 def words_of(grid: DotGrid) -> int:
     """Elements of a word."""
     return PRODUCTS[grid.acc_dtype.name][1]

@@ -18,7 +18,6 @@ from rushlight.backends.llvm.tile_emulated import EMULATION, PREFIX
 
 _NUMBERS = itertools.count()
 _HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
-_TILE_HEADS = re.compile(rf'^declare .*@"{re.escape(PREFIX)}.*$', re.MULTILINE)
 
 
 class Library:
@@ -48,10 +47,13 @@ def _jit() -> llvm.LLJIT:
 
 
 def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.ModuleRef:
-    """LLVM text as a module in a context of its own."""
-    module = llvm.parse_assembly(text, context=llvm.create_context())
+    """LLVM text as a module in a context of its own, with the emulation that it calls."""
+    context = llvm.create_context()
+    module = llvm.parse_assembly(text, context=context)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
+    if PREFIX in text:
+        module.link_in(llvm.parse_assembly(EMULATION, context=context))
     if verify:
         module.verify()
     return module
@@ -60,22 +62,13 @@ def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.
 def compile_text(text: str, target: Target, verify: bool = False) -> bytes:
     """An object file from LLVM text."""
     machine = target_machine(target.cpu, target.features, target.triple)
-    return machine.emit_object(_linked(text, target, machine, verify))
+    return machine.emit_object(parse(_sized(text, target), machine, verify))
 
 
 def assembly_of(text: str, target: Target) -> str:
     """The machine code as text, for people and tests."""
     machine = target_machine(target.cpu, target.features, target.triple)
-    return machine.emit_assembly(_linked(text, target, machine, False))
-
-
-def _linked(text: str, target: Target, machine: llvm.TargetMachine, verify: bool) -> llvm.ModuleRef:
-    """The module, with the emulation of tile registers where it calls for it."""
-    text = _sized(text, target)
-    if target.tiles == "emulated" and PREFIX in text:
-        heads = _TILE_HEADS.sub("", text)
-        text = f"{heads}\n{EMULATION}"
-    return parse(text, machine, verify)
+    return machine.emit_assembly(parse(_sized(text, target), machine))
 
 
 def _sized(text: str, target: Target) -> str:

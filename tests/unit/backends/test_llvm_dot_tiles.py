@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,9 +16,11 @@ from rushlight.backends.llvm.build import lower
 from rushlight.backends.llvm.caps import find_caps, split_target
 from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.jit import assembly_of
+from rushlight.backends.llvm.schedule import ThinSchedule
 from rushlight.backends.llvm.targets import caps_for, describe
 from rushlight.backends.llvm.tile_ops import TileOps
 from rushlight.backends.llvm.tiles_check import what_is_wrong
+from rushlight.base.config import child_environment
 from rushlight.base.dtypes import bfloat16, float16, float32
 from rushlight.ir.scalar import const, lt, select
 from rushlight.ir.symint import Var
@@ -212,3 +218,39 @@ def test_registers_that_compute_wrongly_are_switched_off_with_a_warning(monkeypa
     with pytest.warns(RuntimeWarning, match="are not used: 7 of 9 numbers"):
         used = tiles_here.with_usable_tiles.__wrapped__(caps)
     assert split_target(used.features).tiles == ""
+
+
+@needs_avx512
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("k", [1, 31, 32, 100, 256])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_row_has_the_same_bits_alone_and_among_many(rows, k, layout):
+    """Few rows are read in place, without tiles."""
+    many = in_bfloat16(1, 40, 70, k, **layout)
+    few = in_bfloat16(1, rows, 70, k, **layout)
+    assert isinstance(plan_dot(few.grid, split_target(TILES.features), 2)[1], ThinSchedule)
+    left, right, out = inputs(many)
+    expected = result_of(many, TILES, arrays=[left, right, out]).reshape(40, 70)[:rows]
+    part = left.reshape(k, 40)[:, :rows] if layout.get("ta") else left.reshape(40, k)[:rows]
+    arrays = [np.ascontiguousarray(part).reshape(-1), right, out[: rows * 70].copy()]
+    assert same_bits(result_of(few, TILES, arrays=arrays), expected)
+
+
+def programs_with(threads: int, **settings: str) -> dict:
+    environment = child_environment(
+        RUSHLIGHT_NUM_THREADS=str(threads), RUSHLIGHT_CACHE="0", PYTHONPATH=os.getcwd(), **settings
+    )
+    command = [sys.executable, "-m", "tests.unit.backends.tile_programs"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@needs_avx512
+def test_whole_programs_are_right_and_the_same_on_any_number_of_threads():
+    """Odd sizes, batches, transposed operands, epilogues, gradients. bfloat16 has 8 bits."""
+    one, two, three = (programs_with(n, RUSHLIGHT_CPU_FEATURES="+emulated-amx") for n in (1, 2, 3))
+    assert one == two == three
+    assert max(found["error"] for found in one.values()) < 2**-8
+    assert one["one_of_many"]["error"] == 0
+    without = programs_with(1)
+    assert any(one[name]["digest"] != without[name]["digest"] for name in one)
