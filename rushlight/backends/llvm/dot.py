@@ -31,6 +31,7 @@ from rushlight.backends.llvm.schedule import (
     choose_dot_schedule,
     choose_schedule,
     choose_sliding_schedule,
+    choose_thin_schedule,
     dot_grain,
     lanes_of,
 )
@@ -40,6 +41,9 @@ from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import DotGrid, Program
 from rushlight.ir.symint import maximum, product
+
+# Vectors of columns from which on batch elements with few rows stay apart.
+APART_COLUMNS = 4
 
 
 def lower_dot_grid(
@@ -82,11 +86,17 @@ def plan_dot(
         grid = fold_into_columns(fold_shared_batch(grid), lanes)
         points = sum(grid.slides) - 1
         return grid, choose_sliding_schedule(grid, inner_grid(grid), points, target, threads)
-    grid = replace(grid, slides=None)
-    grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
+    grid = fold_shared_batch(replace(grid, slides=None))
+    # Few rows read b as it lies: one batch element after the other.
+    apart = orient(grid, lanes)
+    if isinstance(apart.n.extent, int) and apart.n.extent >= APART_COLUMNS * lanes:
+        thin = choose_thin_schedule(apart, target, threads)
+        if thin is not None:
+            return _thin_plan(apart, thin, target)
+    grid = orient(fold_into_columns(grid, lanes), lanes)
     schedule = choose_schedule(grid, target, threads)
     if isinstance(schedule, ThinSchedule):
-        return grid, in_blocks(schedule) if sums_in_blocks(grid, target) else schedule
+        return _thin_plan(grid, schedule, target)
     if suits_tiles(grid, target):
         grid = in_words(grid, words_of(grid))
         return grid, choose_tile_schedule(grid, target, threads)
@@ -94,3 +104,9 @@ def plan_dot(
         grid = in_words(grid, 2)
         schedule = replace(choose_dot_schedule(grid, target, threads), pairs=True)
     return grid, schedule
+
+
+def _thin_plan(
+    grid: DotGrid, schedule: ThinSchedule, target: Target
+) -> tuple[DotGrid, ThinSchedule]:
+    return grid, in_blocks(schedule) if sums_in_blocks(grid, target) else schedule

@@ -67,7 +67,7 @@ def _int8_case() -> tuple[DType, np.ndarray, np.ndarray, np.ndarray]:
     random = np.random.RandomState(4)
     a = random.randint(-128, 128, (SHAPE[0], 4 * WORDS)).astype(np.int8)
     b = random.randint(-128, 128, (4 * WORDS, SHAPE[1])).astype(np.int8)
-    want = a.astype(np.int32) @ b.astype(np.int32)
+    want = (a[:, :, None].astype(np.int32) * b[None]).sum(1, dtype=np.int32)
     words = np.ascontiguousarray(b.reshape(WORDS, 4, -1).swapaxes(1, 2)).view(np.uint32)
     return int32, a.view(np.uint32), words, want
 
