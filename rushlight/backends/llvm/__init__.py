@@ -15,7 +15,9 @@ from rushlight.compiler.target import Backend, Caps, Missing
 def find() -> Caps | Missing:
     """This CPU, with the features and threads that the settings give it."""
     found = find_caps(config.cpu_features, config.num_threads)
-    return found if isinstance(found, Missing) else with_usable_tiles(found)
+    return (
+        found if isinstance(found, Missing) else with_usable_tiles(found, config.float32_products)
+    )
 
 
 BACKEND = Backend(

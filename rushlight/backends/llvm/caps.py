@@ -2,7 +2,8 @@
 
 Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can be a cache key. For
 another machine it goes on: "...|triple|bits of its scalable vectors" (targets.py). A feature that
-LLVM does not know: "+emulated-amx", tile registers in memory, for tests.
+LLVM does not know: "+emulated-amx", tile registers in memory, for tests; "+products-medium" and
+"+products-high", what a program allows (dot_precision.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ BASELINE_X86 = ("sse4.1",)
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 AMX = ("amx-tile", "amx-bf16", "amx-int8")
 EMULATED = "emulated-amx"
+PRODUCTS = ("products-medium", "products-high")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Target:
     f16c: bool
     bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
     tiles: str = ""  # tile registers: "amx", "emulated" or ""
+    products: str = ""  # of float32: may be less exact in tile registers, "medium" or "high"
     x86: bool = True
     triple: str = ""
     scalable_bits: int = 0
@@ -76,15 +79,19 @@ def split_target(features: str) -> Target:
     avx512 = avx2 and all(has.get(name, False) for name in AVX512)
     x86, scalable = "sse2" in has, int(bits or 0)
     tiles = "amx" if all(has.get(name, False) for name in AMX) else ""
+    tiles = ("emulated" if has.get(EMULATED, False) else tiles) if avx512 and x86 else ""
+    allowed = next((name.split("-")[1] for name in PRODUCTS if has.get(name, False)), "")
+    ours = (EMULATED, *PRODUCTS)
     return Target(
         cpu=cpu,
-        features=",".join(item for item in flags.split(",") if item[1:] != EMULATED),
+        features=",".join(item for item in flags.split(",") if item[1:] not in ours),
         vector_bytes=64 if avx512 else 32 if avx2 else max(16, scalable // 8),
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
         bfloat16_pairs=avx512 and has.get("avx512bf16", False),
-        tiles=("emulated" if has.get(EMULATED, False) else tiles) if avx512 and x86 else "",
+        tiles=tiles,
+        products=allowed if tiles else "",
         x86=x86,
         triple=triple,
         scalable_bits=scalable,

@@ -16,6 +16,7 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot_emit import DotEmitter
 from rushlight.backends.llvm.dot_pairs import in_words, suits_pairs
+from rushlight.backends.llvm.dot_precision import narrowed, narrowed_words
 from rushlight.backends.llvm.dot_sliding import SlidingEmitter, inner_grid
 from rushlight.backends.llvm.dot_tiles import (
     TileEmitter,
@@ -88,17 +89,19 @@ def plan_dot(
         return grid, choose_sliding_schedule(grid, inner_grid(grid), points, target, threads)
     grid = fold_shared_batch(replace(grid, slides=None))
     # Few rows read b as it lies: one batch element after the other.
-    apart = orient(grid, lanes)
+    apart = narrowed(orient(grid, lanes), target)
     if isinstance(apart.n.extent, int) and apart.n.extent >= APART_COLUMNS * lanes:
         thin = choose_thin_schedule(apart, target, threads)
         if thin is not None:
             return _thin_plan(apart, thin, target)
     grid = orient(fold_into_columns(grid, lanes), lanes)
-    schedule = choose_schedule(grid, target, threads)
+    narrow = narrowed(grid, target)
+    schedule = choose_schedule(narrow, target, threads)
     if isinstance(schedule, ThinSchedule):
-        return _thin_plan(grid, schedule, target)
-    if suits_tiles(grid, target):
-        grid = in_words(grid, words_of(grid))
+        return _thin_plan(narrow, schedule, target)
+    if suits_tiles(narrow, target):
+        size = words_of(narrow)
+        grid = narrowed_words(grid, target) if size == 2 else in_words(grid, size)
         return grid, choose_tile_schedule(grid, target, threads)
     if suits_pairs(grid, target):
         grid = in_words(grid, 2)

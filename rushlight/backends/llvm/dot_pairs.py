@@ -9,6 +9,7 @@ same chain over ascending k as everywhere else. One difference: subnormal operan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from llvmlite import ir
@@ -40,23 +41,29 @@ def in_words(grid: DotGrid, size: int) -> DotGrid:
 
     The first element is in the highest bits; those behind the last k are 0.
     """
-    k, bits = grid.k, 32 // size
+    k = grid.k
     word = Axis(f"{k.name}.word", ceildiv(k.extent, size))
-    element = uint16 if size == 2 else uint8
 
     def packed(e: E) -> E:
-        total: E | None = None
+        parts = []
         for n in range(size):
             at = size * word.var + n
             there = None if n == 0 or _divides(size, k.extent) else is_before(at, k.extent)
-            part = bitcast(Guarded({k.name: at}, {k.name}, there).expr(e), element)
-            part = part if there is None else select(there, part, const(0, element))
-            part = cast(part, int32)
-            total = part if total is None else total << bits | part
-        assert total is not None
-        return total
+            part = Guarded({k.name: at}, {k.name}, there).expr(e)
+            parts.append(part if there is None else select(there, part, const(0, e.dtype)))
+        return join_words(parts)
 
     return replace(grid, k=word, a=packed(grid.a), b=packed(grid.b))
+
+
+def join_words(parts: Sequence[E]) -> E:
+    """Elements of 32 bits together as one int32, the first in the highest bits."""
+    bits = 32 // len(parts)
+    element = uint16 if bits == 16 else uint8
+    first, *others = (cast(bitcast(part, element), int32) for part in parts)
+    for other in others:
+        first = first << bits | other
+    return first
 
 
 def _divides(size: int, extent: int | Expr) -> bool:

@@ -19,11 +19,15 @@ from rushlight.compiler.target import Caps, Missing
 
 
 @functools.cache
-def with_usable_tiles(caps: Caps) -> Caps:
-    """The caps of this machine with tile registers where they can be used."""
-    if split_target(caps.features).tiles != "amx" or not why_not(caps.features):
+def with_usable_tiles(caps: Caps, products: str = "highest") -> Caps:
+    """The caps of this machine with tile registers where they can be used. products: how exact
+    those of float32 must be, "highest", "high" or "medium"."""
+    if not split_target(caps.features).tiles:
         return caps
-    return replace(caps, features=f"{caps.features},{','.join(f'-{name}' for name in AMX)}")
+    if why_not(caps.features):
+        return replace(caps, features=f"{caps.features},{','.join(f'-{name}' for name in AMX)}")
+    more = "" if products == "highest" else f",+products-{products}"
+    return replace(caps, features=f"{caps.features}{more}")
 
 
 @functools.cache

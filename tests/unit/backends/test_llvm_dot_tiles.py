@@ -245,6 +245,16 @@ def programs_with(threads: int, **settings: str) -> dict:
     return json.loads(done.stdout)
 
 
+def exactness(found: dict, tiles: bool) -> None:
+    """What set_float32_matmul_precision changes: nothing without tiles, nothing recorded before."""
+    assert found["highest"] < 1e-6
+    assert 1e-4 < found["medium"] < 1e-2 if tiles else found["medium"] == found["highest"]
+    assert 1e-6 < found["high"] < 3e-5 if tiles else found["high"] == found["highest"]
+    for name in ("recorded_before", "medium_compiled", "medium_row", "high_compiled", "high_row",
+                 "back"):  # fmt: skip
+        assert found[name] == 0, name
+
+
 @needs_avx512
 def test_whole_programs_are_right_and_the_same_on_any_number_of_threads():
     """Odd sizes, batches, transposed operands, epilogues, gradients. bfloat16 has 8 bits."""
@@ -252,5 +262,7 @@ def test_whole_programs_are_right_and_the_same_on_any_number_of_threads():
     assert one == two == three
     assert max(found["error"] for found in one.values()) < 2**-8
     assert one["one_of_many"]["error"] == 0
+    exactness(one["precisions"], tiles=True)
     without = programs_with(1)
+    exactness(without["precisions"], tiles=False)
     assert any(one[name]["digest"] != without[name]["digest"] for name in one)

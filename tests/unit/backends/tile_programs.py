@@ -40,6 +40,37 @@ PROGRAMS: dict[str, tuple[Callable, list[tuple[int, ...]]]] = {
 }
 
 
+def precisions() -> dict[str, float]:
+    """Errors of a float32 product as the program allows them, and 0 where bits are the same."""
+    a, b = given(torch.float32, (70, 130), (130, 90))
+    exact = a.double() @ b.double()
+    product = torch.compile(lambda x, y: x @ y)
+
+    def error(got: torch.Tensor) -> float:
+        return ((got.double() - exact).abs().max() / exact.abs().max()).item()
+
+    def differ(x: torch.Tensor, y: torch.Tensor) -> float:
+        return (x != y).double().mean().item()
+
+    highest = [a @ b, product(a, b)]
+    found = {"highest": max(map(error, highest))}
+    waiting = a @ b
+    torch.set_float32_matmul_precision("medium")
+    found["recorded_before"] = differ(waiting, highest[0])
+    medium = a @ b
+    found["medium"] = error(medium)
+    found["medium_compiled"] = differ(product(a, b), medium)
+    found["medium_row"] = differ((a[3:4] @ b)[0], medium[3])
+    torch.set_float32_matmul_precision("high")
+    high = a @ b
+    found["high"] = error(high)
+    found["high_compiled"] = differ(product(a, b), high)
+    found["high_row"] = differ((a[3:4] @ b)[0], high[3])
+    torch.set_float32_matmul_precision("highest")
+    found["back"] = differ(a @ b, highest[0]) + differ(product(a, b), highest[1])
+    return found
+
+
 def main() -> None:
     found = {}
     for name, (function, shapes) in PROGRAMS.items():
@@ -52,6 +83,7 @@ def main() -> None:
     whole, row = given(torch.bfloat16, (50, 300), (200, 300))
     same = F.linear(whole, row)[7] == F.linear(whole[7:8], row)[0]
     found["one_of_many"] = {"error": 1.0 - same.double().mean().item(), "digest": ""}
+    found["precisions"] = {"error": 0.0, "digest": "", **precisions()}
     print(json.dumps(found))
 
 
