@@ -17,14 +17,15 @@ from rushlight.ir.node import Node
 Read = Callable[[Node], np.ndarray]
 
 # Larger angles have another remainder (compiler/lower/math/trig.py says which are right).
-MOST_ANGLE = {"float32": 2.0**50, "float64": 2.0**30}
+MOST_ANGLE = (2.0**50, 2.0**30)  # in float32, in float64
 # fmod takes a quotient off in rounds, which reach so far (ops/binary.py).
-MOST_QUOTIENT = {"float32": 2.0**72, "float64": 2.0**106}
+MOST_QUOTIENT = (2.0**72, 2.0**106)
 
 
 def counted(root: Node, read: Read) -> np.ndarray | None:
     rule = _RULES.get(root.name)
-    return None if rule is None else rule(root, interpret(root.src, read))
+    found = None if rule is None else rule(root, interpret(root.src, read))
+    return None if found is None else np.broadcast_to(found, root.shape)
 
 
 def _cast(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
@@ -44,7 +45,7 @@ def _quotient(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
 
 
 def _angle(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
-    limit = MOST_ANGLE["float64" if root.dtype is float64 else "float32"]
+    limit = MOST_ANGLE[root.dtype is float64]
     with np.errstate(invalid="ignore"):
         return ~((np.abs(sources[0].astype(np.float64)) >= limit) & np.isfinite(sources[0]))
 
@@ -54,7 +55,7 @@ def _remainder(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
         return None
     x, y = (array.astype(np.float64) for array in sources)
     with np.errstate(all="ignore"):
-        return ~((np.abs(x / y) >= MOST_QUOTIENT[root.dtype.name]) & np.isfinite(x) & (y != 0))
+        return ~((np.abs(x / y) >= MOST_QUOTIENT[root.dtype is float64]) & np.isfinite(x) & (y != 0))
 
 
 _RULES: dict[str, Callable[[Node, list[np.ndarray]], np.ndarray | None]] = {
