@@ -117,13 +117,28 @@ class Barrier:
 
 
 @dataclass(frozen=True, eq=False)
+class Sync:
+    """Groups wait for one another, on machines that say `progress`. kind:
+
+    "ticket"  result = place++, no other group gets the same
+    "wait"    until place is not 0; then what was written before it was set can be seen
+    "signal"  place = 1
+    """
+
+    kind: str
+    memory: Array
+    at: Index
+    result: Var | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Note:
     """A comment."""
 
     text: str
 
 
-Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Note
+Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Sync | Note
 Block = tuple[Code, ...]
 
 
@@ -171,6 +186,8 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
             yield from (code.start, code.stop, code.step)
         elif isinstance(code, While | If):
             yield code.condition
+        elif isinstance(code, Sync):
+            yield code.at
     for store in stores_in(block):
         yield from (store.at, store.value)
         if store.mask is not None:
@@ -189,6 +206,11 @@ def stores_in(block: Block) -> Iterator[Put]:
             yield code
         elif isinstance(code, Puts):
             yield from code.stores
+
+
+def written_in(block: Block) -> set[Memory]:
+    syncs: set[Memory] = {code.memory for code in walk(block) if isinstance(code, Sync)}
+    return {store.dest for store in stores_in(block)} | syncs
 
 
 def walk(block: Block) -> Iterator[Code]:

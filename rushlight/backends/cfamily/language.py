@@ -177,6 +177,10 @@ class Language:
     def barrier(self) -> str:
         raise NotImplementedError
 
+    def sync(self, kind: str) -> str:
+        """The function of the prologue for a `code.Sync`, where caps.progress says there is one."""
+        raise NotImplementedError
+
     # functions ----------------------------------------------------------------------------------
 
     def function(self, name: str, parameters: Sequence[tuple[str, DType]], result: DType) -> str:

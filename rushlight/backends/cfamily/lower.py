@@ -20,6 +20,7 @@ from rushlight.backends.cfamily.dot import lower_dot
 from rushlight.backends.cfamily.maps import lower_map
 from rushlight.backends.cfamily.reduce import lower_reduce
 from rushlight.backends.cfamily.scan import lower_scan
+from rushlight.backends.cfamily.scan_long import has_long_rows, lower_long_scan
 from rushlight.backends.cfamily.scatter import lower_scatter
 from rushlight.backends.cfamily.sort import lower_sort
 from rushlight.compiler.tile import ir
@@ -92,6 +93,14 @@ def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     """Statements in order; what one writes, the next may read."""
     if any(isinstance(statement, ir.Sort) for statement in grid.body):
         return lower_sort(grid, machine, name)
+    if has_long_rows(grid, machine):
+        is_known = isinstance(grid.body[0].over.extent, int)  # type: ignore[union-attr]
+        short: Lowered = ([], []) if is_known else _lower_statements(grid, machine, name)
+        return lower_long_scan(grid, machine, name, short)
+    return _lower_statements(grid, machine, name)
+
+
+def _lower_statements(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     grid = lend_axes(grid, machine)
     context = Context(machine, name, threads_for(grid.body, machine))
     for axis in grid.axes:

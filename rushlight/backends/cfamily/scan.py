@@ -9,25 +9,65 @@ A machine without groups folds from left to right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rushlight.backends.cfamily import code as c
-from rushlight.backends.cfamily.context import Context, Index, bound
+from rushlight.backends.cfamily.context import Context, Index, bound, get_at, put_at
 from rushlight.backends.cfamily.monoid import Parts, scan_monoid
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
+from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
 
 BLOCK = 256
 
 
 def lower_scan(context: Context, statement: ir.Scan) -> c.Block:
-    scan = _Scan(context, statement)
+    folding = Folding(context, statement)
     in_one = context.threads == 1 or is_nonnegative(BLOCK - statement.over.extent)
-    return scan.rows() if in_one else scan.blocks()
+    return _rows(folding) if in_one else _blocks(folding)
 
 
-class _Scan:
+def _rows(folding: Folding) -> c.Block:
+    """One thread per row."""
+    statement = folding.statement
+    turns = folding.turns(0, statement.over.extent, True)
+    begin = folding.start(folding.monoid.identity)
+    return folding.context.spread(statement.axes, lambda: (begin, turns))
+
+
+def _blocks(folding: Folding) -> c.Block:
+    context, statement = folding.context, folding.statement
+    over, identity = statement.over, folding.monoid.identity
+    row = context.axis("row", product(axis.extent for axis in statement.axes))
+    block = context.axis("block", ceildiv(over.extent, BLOCK))
+    totals = [context.array("totals", d, row.extent * block.extent) for d in folding.monoid.dtypes]
+    limits = block.var * BLOCK, minimum(block.var * BLOCK + BLOCK, over.extent)
+    place = row.var * block.extent + block.var
+    binds = bound(statement.axes, row.var)
+    found = tuple(get_at(total, place) for total in totals)
+
+    def keep(values: Parts) -> list[c.Put]:
+        return [put_at(total, place, v) for total, v in zip(totals, values, strict=True)]
+
+    fold = (
+        *binds, folding.start(identity), folding.turns(*limits, False),
+        c.Puts(tuple(keep(folding.now))),
+    )  # fmt: skip
+    return (
+        *context.spread((row, block), lambda: fold),
+        *context.barrier(),
+        *context.spread((row,), lambda: folding.exclusive(block, found, keep)),
+        *context.barrier(),
+        *context.spread(
+            (row, block), lambda: (*binds, folding.start(found), folding.turns(*limits, True))
+        ),
+    )
+
+
+class Folding:
+    """The fold of one statement in variables of a thread: `now` is what has been folded."""
+
     def __init__(self, context: Context, statement: ir.Scan) -> None:
         self.context, self.statement = context, statement
         self.monoid = scan_monoid(statement.kind, statement.value.dtype)
@@ -36,59 +76,22 @@ class _Scan:
         dtypes = self.monoid.dtypes
         self.now = tuple(s.param(n, d) for n, d in zip(self.names, dtypes, strict=True))
 
-    def rows(self) -> c.Block:
-        """One thread per row."""
-        over = self.statement.over
-        return self.context.spread(
-            self.statement.axes,
-            lambda: (
-                self._start(self.monoid.identity),
-                c.For(over.var, 0, over.extent, 1, (self._step(), self._store())),
-            ),
-        )
+    def turns(self, start: Index, stop: Index, stores: bool) -> c.For:
+        """Elements start <= i < stop are folded, and each result is stored."""
+        body = (self._step(), self._store()) if stores else (self._step(),)
+        return c.For(self.statement.over.var, start, stop, 1, body)
 
-    def blocks(self) -> c.Block:
-        context, over = self.context, self.statement.over
-        row = context.axis("row", product(axis.extent for axis in self.statement.axes))
-        block = context.axis("block", ceildiv(over.extent, BLOCK))
-        totals = [context.array("totals", d, row.extent * block.extent) for d in self.monoid.dtypes]
-        start, stop = block.var * BLOCK, minimum(block.var * BLOCK + BLOCK, over.extent)
-        place = row.var * block.extent + block.var
-        binds = bound(self.statement.axes, row.var)
+    def exclusive(
+        self, axis: ir.Axis, found: Sequence[E], keep: Callable[[Parts], list[c.Put]]
+    ) -> c.Block:
+        """Each result along an axis becomes the fold of all before it; `now` is that of all."""
+        named = tuple((self.context.fresh("own"), value) for value in found)
+        own = tuple(s.param(name, value.dtype) for name, value in named)
+        joined = self._set(self.monoid.combine(self.now, own))
+        turn = (c.Let(named), c.Puts(tuple(keep(self.now))), joined)
+        return (self.start(self.monoid.identity), c.For(axis.var, 0, axis.extent, 1, turn))
 
-        def total_at(at: Index) -> Parts:
-            return tuple(s.load(array, base + at) for array, base in totals)
-
-        def keep(values: Parts) -> c.Puts:
-            pairs = zip(totals, values, strict=True)
-            return c.Puts(tuple(c.Put(array, base + place, v) for (array, base), v in pairs))
-
-        def fold() -> Sequence[c.Code]:
-            turns = c.For(over.var, start, stop, 1, (self._step(),))
-            return (*binds, self._start(self.monoid.identity), turns, keep(self.now))
-
-        def before() -> Sequence[c.Code]:
-            """The result of each block becomes the fold of all before it."""
-            found = tuple((context.fresh("own"), value) for value in total_at(place))
-            own = tuple(s.param(name, value.dtype) for name, value in found)
-            joined = self.monoid.combine(self.now, own)
-            turn = (c.Let(found), keep(self.now), self._set(joined))
-            loop = c.For(block.var, 0, block.extent, 1, turn)
-            return (self._start(self.monoid.identity), loop)
-
-        def again() -> Sequence[c.Code]:
-            turns = c.For(over.var, start, stop, 1, (self._step(), self._store()))
-            return (*binds, self._start(total_at(place)), turns)
-
-        return (
-            *context.spread((row, block), fold),
-            *context.barrier(),
-            *context.spread((row,), before),
-            *context.barrier(),
-            *context.spread((row, block), again),
-        )
-
-    def _start(self, values: Parts) -> c.Let:
+    def start(self, values: Parts) -> c.Let:
         return c.Let(tuple(zip(self.names, values, strict=True)), True)
 
     def _set(self, values: Parts) -> c.Set:

@@ -27,18 +27,36 @@ inline long check_index(long index, long size, long site, __global long *status)
     *status = site;
     return 0;
 }"""
+# How groups wait for one another, with the atomics of OpenCL C 3.0.
+SYNC = """
+
+inline long sync_ticket(__global uint *place)
+{
+    return atomic_fetch_add_explicit((volatile __global atomic_uint *)place, 1u,
+        memory_order_relaxed, memory_scope_device);
+}
+inline void sync_wait(__global uint *place)
+{
+    while (!atomic_load_explicit((volatile __global atomic_uint *)place,
+        memory_order_acquire, memory_scope_device)) {}
+}
+inline void sync_signal(__global uint *place)
+{
+    atomic_store_explicit((volatile __global atomic_uint *)place, 1u,
+        memory_order_release, memory_scope_device);
+}"""
 DOUBLE = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
 class OpenCL(Language):
-    """`doubles`: the device has float64."""
+    """doubles: the device has float64; progress: groups may wait for one another."""
 
     types = _TYPES
     functions = {f"{op}.{t}": name for op, name in _FUNCTIONS.items() for t in ("f32", "f64")}
 
-    def __init__(self, doubles: bool) -> None:
+    def __init__(self, doubles: bool, progress: bool = False) -> None:
         self.soft_double = not doubles
-        self.prologue = (DOUBLE if doubles else "") + PROLOGUE
+        self.prologue = (DOUBLE if doubles else "") + PROLOGUE + (SYNC if progress else "")
 
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"as_{self.value_type(goal)}({text})"
@@ -48,6 +66,9 @@ class OpenCL(Language):
 
     def barrier(self) -> str:
         return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);"
+
+    def sync(self, kind: str) -> str:
+        return f"sync_{kind}"
 
     def kernel_head(
         self, kernel: c.Kernel, buffers: Sequence[tuple[str, DType, bool]]

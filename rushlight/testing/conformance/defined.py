@@ -55,7 +55,9 @@ def _remainder(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
         return None
     x, y = (array.astype(np.float64) for array in sources)
     with np.errstate(all="ignore"):
-        return ~((np.abs(x / y) >= MOST_QUOTIENT[root.dtype is float64]) & np.isfinite(x) & (y != 0))
+        return ~(
+            (np.abs(x / y) >= MOST_QUOTIENT[root.dtype is float64]) & np.isfinite(x) & (y != 0)
+        )
 
 
 _RULES: dict[str, Callable[[Node, list[np.ndarray]], np.ndarray | None]] = {
