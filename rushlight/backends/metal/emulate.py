@@ -47,7 +47,9 @@ def _caller(program: c.ThreadProgram, kernel: c.Kernel) -> str:
     return (
         f'extern "C" void {PREFIX}{kernel.name}(long first, long stop, void *const *buffers,\n'
         "    const long *numbers, long *status)\n"
-        f"{{\n    for (long group = first; group < stop; group++) {{\n        {run}\n    }}\n}}\n"
+        "{\n    std::vector<long> order;\n"
+        "    for (long turn : emulated::order_of(stop - first, order)) {\n"
+        f"        const long group = first + turn;\n        {run}\n    }}\n}}\n"
     )
 
 
