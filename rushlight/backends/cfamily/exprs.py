@@ -128,7 +128,7 @@ class ExprPrinter:
         if node.op in COMPARES:
             return self._compared(node, args, texts)
         if node.op == "subgroup_down":
-            return self.language.subgroup_down(bare(args[0]), node.meta)
+            return self.language.subgroup_down(bare(args[0]), node.meta, node.dtype)
         if node.op == "abs" and not node.dtype.is_floating_point:
             return self._whole_abs(node.dtype, args[0])
         return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)

@@ -111,7 +111,7 @@ class Language:
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
-    def subgroup_down(self, text: str, delta: int) -> str:
+    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
         """The value of the neighbour `delta` threads on, where caps.subgroup says there is one."""
         raise NotImplementedError
 

@@ -44,8 +44,16 @@ class Metal(Language):
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"as_type<{self.value_type(goal)}>({text})"
 
-    def subgroup_down(self, text: str, delta: int) -> str:
-        return f"simd_shuffle_down({text}, {delta})"
+    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
+        """Truth values and 64 bits are not exchanged: as bytes, and as pairs of words."""
+        kind = self.carrier(dtype)
+        if kind.kind == "bool":
+            return f"bool(simd_shuffle_down(uchar({text}), {delta}))"
+        if kind.itemsize < 8:
+            return f"simd_shuffle_down({text}, {delta})"
+        return (
+            f"as_type<{self.value_type(dtype)}>(simd_shuffle_down(as_type<uint2>({text}), {delta}))"
+        )
 
     def array(self, array: c.Array) -> str:
         return f"{_SPACES[array.space]}{self.memory_type(array.dtype)} {array.name}[{array.size}];"

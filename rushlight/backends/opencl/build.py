@@ -36,7 +36,7 @@ def compiled(program: Any) -> Any:
 
 def language() -> OpenCL:
     driver = require_driver()
-    return OpenCL(has_doubles(driver.device), driver.progress)
+    return OpenCL(has_doubles(driver.device), driver.progress, driver.subgroup)
 
 
 def lower_text(program: Program, caps: Caps) -> str:

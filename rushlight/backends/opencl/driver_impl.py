@@ -16,12 +16,15 @@ FIX = (
 )
 DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
+REQUIRED = "cl_intel_required_subgroup_size"
+SUBGROUPS = (32, 16, 8)
+PROBE = "__kernel __attribute__((intel_reqd_sub_group_size({}))) void probe(void) {{}}"
 
 
 @dataclass(frozen=True)
 class Driver:
     """An open device. shared: it works on the host's memory; progress: groups may wait for one
-    another."""
+    another; subgroup: so many neighbours exchange values (1: none)."""
 
     cl: Any
     device: Any
@@ -29,6 +32,7 @@ class Driver:
     queue: Any
     shared: bool
     progress: bool
+    subgroup: int
     options: str
 
 
@@ -50,6 +54,7 @@ def find() -> Caps | Missing:
         shared_bytes=min(device.local_mem_size, 32 << 10),
         groups=max(16, 4 * device.max_compute_units),
         progress=found.progress,
+        subgroup=found.subgroup,
     )
 
 
@@ -82,7 +87,8 @@ def open_device(wanted: str, more_options: str) -> Driver | Missing:
         options += " -cl-fp32-correctly-rounded-divide-sqrt"
     options = f"{options} {more_options}".rstrip()
     queue, shared = cl.CommandQueue(context), bool(device.host_unified_memory)
-    return Driver(cl, device, context, queue, shared, progress, options)
+    subgroup = find_subgroup(cl, device, context, options)
+    return Driver(cl, device, context, queue, shared, progress, subgroup, options)
 
 
 def is_fair(cl: Any, device: Any) -> bool:
@@ -92,6 +98,20 @@ def is_fair(cl: Any, device: Any) -> bool:
     if not device.type & cl.device_type.CPU or not device.version.startswith("OpenCL 3"):
         return False
     return needed <= {feature.name for feature in device.opencl_c_features}
+
+
+def find_subgroup(cl: Any, device: Any, context: Any, options: str) -> int:
+    """The width that kernels ask for, the widest that the compiler takes; 1: it must not vary from
+    kernel to kernel, so it must be possible to ask."""
+    if not {"cl_khr_subgroup_shuffle_relative", REQUIRED} <= set(device.extensions.split()):
+        return 1
+    for width in SUBGROUPS:
+        try:
+            cl.Program(context, PROBE.format(width)).build(options=options)
+        except cl.RuntimeError:
+            continue
+        return width
+    return 1
 
 
 def require_driver() -> Driver:

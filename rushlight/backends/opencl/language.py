@@ -49,12 +49,14 @@ DOUBLE = "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
 
 
 class OpenCL(Language):
-    """doubles: the device has float64; progress: groups may wait for one another."""
+    """doubles: the device has float64; progress: groups may wait for one another; subgroup: so
+    many neighbours exchange values (1: none)."""
 
     types = _TYPES
     functions = {f"{op}.{t}": name for op, name in _FUNCTIONS.items() for t in ("f32", "f64")}
 
-    def __init__(self, doubles: bool, progress: bool = False) -> None:
+    def __init__(self, doubles: bool, progress: bool = False, subgroup: int = 1) -> None:
+        self.subgroup = subgroup
         self.soft_double = not doubles
         self.prologue = (DOUBLE if doubles else "") + PROLOGUE + (SYNC if progress else "")
 
@@ -70,6 +72,11 @@ class OpenCL(Language):
     def sync(self, kind: str) -> str:
         return f"sync_{kind}"
 
+    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
+        if dtype.kind == "bool":
+            return f"(sub_group_shuffle_down((uchar)({text}), {delta}u) != 0)"
+        return f"sub_group_shuffle_down({text}, {delta}u)"
+
     def kernel_head(
         self, kernel: c.Kernel, buffers: Sequence[tuple[str, DType, bool]]
     ) -> list[str]:
@@ -77,8 +84,10 @@ class OpenCL(Language):
             f"    __global {'' if written else 'const '}{self.memory_type(dtype)} *{name},"
             for name, dtype, written in buffers
         ]
+        width = f"__attribute__((intel_reqd_sub_group_size({self.subgroup})))"
         return [
             f"__kernel __attribute__((reqd_work_group_size({kernel.threads}, 1, 1)))",
+            *([width] if c.uses_subgroup(kernel.body) else []),
             f"void {kernel.name}(",
             *listed,
             "    __global const long *numbers, const long first_word, __global long *status)",

@@ -116,7 +116,7 @@ class Triton(Language):
     def select(self, condition: str, a: str, b: str) -> str:
         return f"tl.where({condition}, {a}, {b})"
 
-    def subgroup_down(self, text: str, delta: int) -> str:
+    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
         return f"tl.gather({text}, tl.minimum(lane + {delta}, last_lane), 0)"
 
     def operation(self, op: str, dtype: DType, args: Sequence[str], source: DType) -> str:
