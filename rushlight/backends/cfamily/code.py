@@ -132,13 +132,32 @@ class Sync:
 
 
 @dataclass(frozen=True, eq=False)
+class Matrix:
+    """A subgroup's work on 8x8 matrices that its threads hold together, where the machine has units
+    for that (`Machine.matrices`). kind:
+
+    "zero"      names[0] of `dtype` is new, all 0
+    "load"      names[0] of `dtype` is new: memory[at + pitch * row + column]
+    "multiply"  names[0] += names[1] @ names[2]
+    "store"     memory[at + pitch * row + column] = names[0]
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    dtype: DType
+    memory: Array | None = None
+    at: Index = 0
+    pitch: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Note:
     """A comment."""
 
     text: str
 
 
-Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Sync | Note
+Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Sync | Matrix | Note
 Block = tuple[Code, ...]
 
 
@@ -186,7 +205,7 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
             yield from (code.start, code.stop, code.step)
         elif isinstance(code, While | If):
             yield code.condition
-        elif isinstance(code, Sync):
+        elif isinstance(code, Sync | Matrix):
             yield code.at
     for store in stores_in(block):
         yield from (store.at, store.value)
@@ -195,7 +214,9 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
 
 
 def uses_subgroup(block: Block) -> bool:
-    """Does a thread read a value of a neighbour?"""
+    """Does a thread read a value of a neighbour, or hold a part of a matrix?"""
+    if any(isinstance(code, Matrix) for code in walk(block)):
+        return True
     values = tuple(v for v in values_in(block) if isinstance(v, E))
     return any(node.op == "subgroup_down" for node in topological(values))
 
@@ -209,8 +230,13 @@ def stores_in(block: Block) -> Iterator[Put]:
 
 
 def written_in(block: Block) -> set[Memory]:
-    syncs: set[Memory] = {code.memory for code in walk(block) if isinstance(code, Sync)}
-    return {store.dest for store in stores_in(block)} | syncs
+    found: set[Memory] = {store.dest for store in stores_in(block)}
+    for code in walk(block):
+        if isinstance(code, Sync):
+            found.add(code.memory)
+        elif isinstance(code, Matrix) and code.kind == "store" and code.memory is not None:
+            found.add(code.memory)
+    return found
 
 
 def walk(block: Block) -> Iterator[Code]:

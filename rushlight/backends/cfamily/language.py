@@ -12,7 +12,7 @@ from math import isinf, isnan
 
 import numpy as np
 
-from rushlight.backends.cfamily.code import Array, Kernel
+from rushlight.backends.cfamily.code import Array, Kernel, Matrix
 from rushlight.backends.cfamily.helpers import SHORT, carrier
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32, uint64
 
@@ -175,6 +175,10 @@ class Language:
         raise NotImplementedError
 
     def barrier(self) -> str:
+        raise NotImplementedError
+
+    def matrix(self, code: Matrix, at: str) -> list[str]:
+        """The lines of a `code.Matrix`, where caps.matrices says that there are units for it."""
         raise NotImplementedError
 
     def sync(self, kind: str) -> str:

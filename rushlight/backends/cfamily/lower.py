@@ -16,7 +16,7 @@ from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.attention import lower_attention
 from rushlight.backends.cfamily.blocks import lend_axes, threads_for
 from rushlight.backends.cfamily.context import Context, Machine, Refused, bound
-from rushlight.backends.cfamily.dot import lower_dot
+from rushlight.backends.cfamily.dot_matrix import lower_product
 from rushlight.backends.cfamily.maps import lower_map
 from rushlight.backends.cfamily.reduce import lower_reduce
 from rushlight.backends.cfamily.scan import lower_scan
@@ -41,7 +41,7 @@ _NONE: Lowerings = {}
 
 # Grids with an algorithm of their own.
 _GRIDS: dict[type, Callable[..., Lowered]] = {
-    ir.DotGrid: lower_dot, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
+    ir.DotGrid: lower_product, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
 }  # fmt: skip
 
 

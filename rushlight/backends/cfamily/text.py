@@ -188,13 +188,18 @@ class KernelPrinter:
         else:
             self.line(self.language.declare(self.language.index, code.result.name, text, False))
 
+    def matrix(self, code: c.Matrix) -> None:
+        (at,) = self.texts(code.at)
+        for line in self.language.matrix(code, at):
+            self.line(line)
+
     def note(self, code: c.Note) -> None:
         self.line(f"// {code.text}")
 
 
 _PRINT = {
     c.Bind: "bind", c.Let: "let", c.Set: "set", c.Put: "put", c.Puts: "puts", c.For: "loop",
-    c.While: "repeat", c.If: "branch", c.Barrier: "barrier", c.Sync: "sync",
+    c.While: "repeat", c.If: "branch", c.Barrier: "barrier", c.Sync: "sync", c.Matrix: "matrix",
     c.Note: "note",
 }  # fmt: skip
 
