@@ -21,10 +21,10 @@ interpreter: the same bits where a backend promises them, else to a tolerance
 (`rushlight/testing/conformance/run.py`). "Refused" is said before anything runs, with the reason.
 Rows are written by `rushlight conformance NAME --write docs/conformance.md` (a sample, by a fixed
 seed: `--sample N`); random graphs come on top in `make test-backends`. `interp` is what the others
-are compared with; it is compared with the records in numpy itself, to a tolerance, where numpy means
-the same (`rushlight/testing/conformance/defined.py`: not in casts of what does not fit, whole quotients
-by 0, the sine of 3e38). No row is of a GPU: none was at hand. Metal has 31 buffers for a kernel: what
-needs more is refused.
+are compared with; it is compared with the records in numpy itself, to a tolerance, where numpy
+means the same (`rushlight/testing/conformance/defined.py`: not in casts of what does not fit, whole
+quotients by 0, the sine of 3e38). No row is of a GPU: none was at hand. Metal has 31 buffers for a
+kernel: what needs more is refused.
 
 | backend | ran as | dtypes of records | cases | supported | refused, why | failed |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -33,8 +33,10 @@ MOST_REASONS = 3
 MARK = "| --- | --- |"
 # What is worth saying of where it ran: words of `caps.features`, and how they are told.
 PLACES = {
-    "emulated": "emulated", "interpreted": "in its interpreter",
-    "Portable Computing Language": "on PoCL", "llvmpipe": "on lavapipe",
+    "emulated": "emulated",
+    "interpreted": "in its interpreter",
+    "Portable Computing Language": "on PoCL",
+    "llvmpipe": "on lavapipe",
     "Intel(R) OpenCL": "on Intel's runtime, subgroups of 32",
 }
 # A backend that ran in a second place has a second row.
