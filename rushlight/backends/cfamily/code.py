@@ -21,6 +21,10 @@ from rushlight.ir.symint import Expr, Var
 
 Index = int | Expr
 
+# What a thread reads of its neighbours: the value of the one `meta` places on, or back, or of
+# number `meta` in its subgroup. Beyond the subgroup it is any value.
+SUBGROUP_OPS = frozenset(("subgroup_down", "subgroup_up", "subgroup_at"))
+
 GROUP = Var("group_id", 0, None, "axis")
 THREAD = Var("thread_id", 0, None, "axis")
 TURN, TURNS = Var("pass_turn", 0, None), Var("pass_turns", 0, None)
@@ -218,7 +222,7 @@ def uses_subgroup(block: Block) -> bool:
     if any(isinstance(code, Matrix) for code in walk(block)):
         return True
     values = tuple(v for v in values_in(block) if isinstance(v, E))
-    return any(node.op == "subgroup_down" for node in topological(values))
+    return any(node.op in SUBGROUP_OPS for node in topological(values))
 
 
 def stores_in(block: Block) -> Iterator[Put]:

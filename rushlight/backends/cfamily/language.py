@@ -111,8 +111,8 @@ class Language:
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
-    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
-        """The value of the neighbour `delta` threads on, where caps.subgroup says there is one."""
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
+        """One of code.SUBGROUP_OPS, where caps.subgroup says that there are neighbours."""
         raise NotImplementedError
 
     def select(self, condition: str, a: str, b: str) -> str:

@@ -16,6 +16,10 @@ _TYPES = {
 }  # fmt: skip
 _FUNCTIONS = {op: op for op in ("fma", "floor", "ceil", "trunc", "rint")}
 _FUNCTIONS |= {"abs": "fabs", "sqrt": "precise::sqrt"}
+_EXCHANGES = {
+    "subgroup_down": "simd_shuffle_down", "subgroup_up": "simd_shuffle_up",
+    "subgroup_at": "simd_shuffle",
+}  # fmt: skip
 _MATRICES = {"float32": "float", "float16": "half", "bfloat16": "bfloat"}
 _SPACES = {"private": "", "shared": "threadgroup "}
 
@@ -48,16 +52,15 @@ class Metal(Language):
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"as_type<{self.value_type(goal)}>({text})"
 
-    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
         """Truth values and 64 bits are not exchanged: as bytes, and as pairs of words."""
         kind = self.carrier(dtype)
         if kind.kind == "bool":
-            return f"bool(simd_shuffle_down(uchar({text}), {delta}))"
+            return f"bool({_EXCHANGES[op]}(uchar({text}), {number}))"
         if kind.itemsize < 8:
-            return f"simd_shuffle_down({text}, {delta})"
-        return (
-            f"as_type<{self.value_type(dtype)}>(simd_shuffle_down(as_type<uint2>({text}), {delta}))"
-        )
+            return f"{_EXCHANGES[op]}({text}, {number})"
+        pair = f"{_EXCHANGES[op]}(as_type<uint2>({text}), {number})"
+        return f"as_type<{self.value_type(dtype)}>({pair})"
 
     def matrix(self, code: c.Matrix, at: str) -> list[str]:
         kind = _MATRICES[code.dtype.name]

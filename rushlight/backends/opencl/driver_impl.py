@@ -16,7 +16,10 @@ FIX = (
 )
 DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
-REQUIRED = "cl_intel_required_subgroup_size"
+NEEDED = {
+    "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative",
+    "cl_intel_required_subgroup_size",
+}  # fmt: skip
 SUBGROUPS = (32, 16, 8)
 PROBE = "__kernel __attribute__((intel_reqd_sub_group_size({}))) void probe(void) {{}}"
 
@@ -103,7 +106,7 @@ def is_fair(cl: Any, device: Any) -> bool:
 def find_subgroup(cl: Any, device: Any, context: Any, options: str) -> int:
     """The width that kernels ask for, the widest that the compiler takes; 1: it must not vary from
     kernel to kernel, so it must be possible to ask."""
-    if not {"cl_khr_subgroup_shuffle_relative", REQUIRED} <= set(device.extensions.split()):
+    if not NEEDED <= set(device.extensions.split()):
         return 1
     for width in SUBGROUPS:
         try:

@@ -15,6 +15,10 @@ _TYPES = {
     **{f"uint{n}": f"u{name}" for n, name in _WHOLE.items()},
 }  # fmt: skip
 _FUNCTIONS = {op: op for op in ("fma", "sqrt", "floor", "ceil", "trunc", "rint")} | {"abs": "fabs"}
+_EXCHANGES = {
+    "subgroup_down": "sub_group_shuffle_down", "subgroup_up": "sub_group_shuffle_up",
+    "subgroup_at": "sub_group_shuffle",
+}  # fmt: skip
 _SPACES = {"private": "", "shared": "__local "}
 
 PROLOGUE = """\
@@ -72,10 +76,10 @@ class OpenCL(Language):
     def sync(self, kind: str) -> str:
         return f"sync_{kind}"
 
-    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
         if dtype.kind == "bool":
-            return f"(sub_group_shuffle_down((uchar)({text}), {delta}u) != 0)"
-        return f"sub_group_shuffle_down({text}, {delta}u)"
+            return f"({_EXCHANGES[op]}((uchar)({text}), {number}u) != 0)"
+        return f"{_EXCHANGES[op]}({text}, {number}u)"
 
     def kernel_head(
         self, kernel: c.Kernel, buffers: Sequence[tuple[str, DType, bool]]

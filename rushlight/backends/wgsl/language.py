@@ -82,9 +82,10 @@ class WGSL(Language):
             return f"({args[0]} {'<<' if op == 'raw_shl' else '>>'} {by})"
         return super().operation(op, dtype, args, source)
 
-    def subgroup_down(self, text: str, delta: int, dtype: DType) -> str:
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
         """Words of 32 bits are exchanged."""
-        word = f"subgroupShuffleDown({{}}, {delta}u)".format
+        how = op.removeprefix("subgroup_").capitalize().replace("At", "")
+        word = f"subgroupShuffle{how}({{}}, {number}u)".format
         low, high = word(f"u32({text})"), word(f"u32(u64({text}) >> 32u)")
         if dtype.kind == "bool":
             return f"({low} != 0u)"

@@ -32,9 +32,12 @@ def test_a_c_like_backend_costs_at_most_350_lines_and_the_readme_counts_them() -
 
 def test_words_of_32_bits_are_exchanged() -> None:
     language = WGSL()
-    assert language.subgroup_down("x", 4, float32) == "subgroupShuffleDown(x, 4u)"
-    assert language.subgroup_down("x", 4, bool_) == "(subgroupShuffleDown(u32(x), 4u) != 0u)"
-    wide = language.subgroup_down("x", 4, int64)
+    assert language.exchange("subgroup_down", "x", 4, float32) == "subgroupShuffleDown(x, 4u)"
+    assert (
+        language.exchange("subgroup_down", "x", 4, bool_)
+        == "(subgroupShuffleDown(u32(x), 4u) != 0u)"
+    )
+    wide = language.exchange("subgroup_down", "x", 4, int64)
     assert wide.startswith("i64((u64(subgroupShuffleDown(u32(x), 4u)) | ") and "<< 32u" in wide
 
 
