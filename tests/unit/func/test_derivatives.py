@@ -204,3 +204,22 @@ def test_tensors_in_memory_that_numpy_sees(make):
         torch.ones(2, 2)
     ).sum().backward()
     close(leaf.grad, 4 * values * torch.tensor([0.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "src"),
+    [
+        ([0.0, 2.0, 3.0], [0.0, 0.0, 5.0, 0.0, 4.0]),  # a 0 of each, two of src, one of src
+        ([0.0, 0.0, 3.0], [2.0, 0.0, 5.0, 0.0, 0.0]),
+        ([1.0, 2.0, 3.0], [2.0, -1.0, 5.0, 0.5, 4.0]),
+    ],
+)
+def test_products_at_indices_have_second_derivatives_at_zeros(x, src):
+    index = torch.tensor([1, 1, 1, 0, 2])
+    pair = tuple(torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, src))
+
+    def joined(a, b):
+        return a.scatter_reduce(0, index, b, "prod")
+
+    assert torch.autograd.gradcheck(joined, pair)
+    assert torch.autograd.gradgradcheck(joined, pair)
