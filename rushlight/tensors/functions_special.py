@@ -137,9 +137,9 @@ def ndtri(p: Tensor) -> Tensor:
     size = apply(ops.sqrt, (apply(ops.log, (tail.detach(),)) * -2,))
     x = (2.30753 + size * 0.27061) / (1 + size * (0.99229 + size * 0.04481)) - size
     target = apply(ops.log, (tail,))
-    for goal in (target.detach(), target.detach(), target):  # the last step has the gradient
+    for _ in range(3):  # each step makes derivatives right by one order more
         ratio = apply(ops.erfcx, (x * -math.sqrt(0.5),)) * math.sqrt(math.pi / 2)
-        x = x - (log_ndtr(x) - goal) * ratio
+        x = x - (log_ndtr(x) - target) * ratio
     x = _where(upper, -x, x)
     edge = _where(p == 0, -math.inf, _where(p == 1, math.inf, math.nan))
     return _where(inside, x, edge)

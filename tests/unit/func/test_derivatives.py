@@ -223,3 +223,14 @@ def test_products_at_indices_have_second_derivatives_at_zeros(x, src):
 
     assert torch.autograd.gradcheck(joined, pair)
     assert torch.autograd.gradgradcheck(joined, pair)
+
+
+def test_normal_quantile_has_second_derivatives():
+    p = torch.tensor([0.03, 0.24, 0.5, 0.76, 0.97], dtype=torch.float64)
+    y, root = torch.special.ndtri(p), np.sqrt(2 * np.pi)
+    slope = root * np.exp(y.numpy() ** 2 / 2)
+    p.requires_grad_()
+    (first,) = torch.autograd.grad(torch.special.ndtri(p).sum(), p, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), p)
+    np.testing.assert_allclose(first.detach().numpy(), slope, rtol=1e-7)
+    np.testing.assert_allclose(second.numpy(), y.numpy() * slope**2, rtol=1e-7, atol=1e-7)
