@@ -22,7 +22,7 @@ from rushlight.tensors.functions_select import index_add_, index_select, known
 from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
-from rushlight.tensors.interop import look
+from rushlight.tensors.interop import look, look_at_all
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -66,32 +66,40 @@ def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     if repeats is None:
-        counts = look(input)
-        return known(_repeated(counts))
+        return _repeated(input)
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     dim = wrap_dim(dim, input.dim())
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
+        whole = np.unique(look_at_all(repeats))
+        repeats = int(whole[0]) if len(whole) == 1 else int(repeats.item())
     if isinstance(repeats, int):
         wide = expand(unsqueeze(input, dim + 1),
                       (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
         shape = list(input._shape)
         shape[dim] *= repeats
         return apply(ops.reshape, (wide, tuple(shape)))
-    counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if len(counts) != input._shape[dim]:
+    repeats = repeats if isinstance(repeats, Tensor) else known(np.asarray(repeats, np.int64))
+    if repeats.numel() != input._shape[dim]:
         raise RuntimeError("repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
+                           f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = "
                            f"{input._shape[dim]}")  # fmt: skip
-    return index_select(input, dim, known(_repeated(counts)))
+    return index_select(input, dim, _repeated(repeats))
 
 
-def _repeated(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ... each as often as it is said."""
+def _repeated(repeats: Tensor) -> Tensor:
+    """0, 1, ... each as often as it is said: by all examples of a vmapped call equally often."""
+    size = repeats.numel()
+    counts = look_at_all(repeats).reshape((-1, size) if size else (1, 0))
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return np.repeat(np.arange(len(counts)), counts)
+    totals = counts.sum(1)
+    if len(counts) == 1:
+        return known(np.repeat(np.arange(size), counts[0]))
+    if (totals != totals[0]).any():
+        look(repeats)  # the examples differ in size, so each is done alone
+    ends = apply(ops.cumsum, (repeats.to(int64), 0))
+    return apply(ops.searchsorted, (ends, arange(int(totals[0])), True))
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

@@ -53,6 +53,20 @@ CASES = {
         lambda x, u: F.fractional_max_pool3d(x, 2, 2, _random_samples=u),
         (numbers(3, 1, 2, 4, 4, 4), numbers(3, 1, 2, 3).sigmoid()),
     ),
+    "repeat_interleave": (
+        lambda x, n: x.repeat_interleave(n, 0),
+        (numbers(3, 3), whole([1, 2, 0], [0, 0, 3], [1, 1, 1])),
+    ),
+    "repeat_interleave by one number": (
+        lambda x, n: x.repeat_interleave(n, 0),
+        (numbers(3, 3), whole([2], [2], [2])),
+    ),
+    "legendre_polynomial_p": (
+        lambda x, n: torch.special.legendre_polynomial_p(x * 0.5, n),
+        (numbers(3, 2), whole([1, 2], [0, 5], [3, 3])),
+    ),
+    "zeta": (lambda x, q: torch.special.zeta(x, q), (whole(2, 3, 4), numbers(3) - 3)),
+    "polygamma": (lambda x: torch.polygamma(2, x), (numbers(3) - 3,)),
     "multilabel_margin_loss": (
         lambda x, t: F.multilabel_margin_loss(x, t),
         (numbers(3, 2, 4), whole(*([[1, 2, -1, 0], [0, -1, 3, 3]],) * 2, [[3, 2, 1, 0], [-1] * 4])),
@@ -86,6 +100,23 @@ def test_lengths_of_segments_are_checked():
         torch.segment_reduce(numbers(5), "sum", lengths=torch.tensor([2, 2]))
     found = torch.segment_reduce(numbers(5), "sum", lengths=torch.tensor([2, 2]), unsafe=True)
     np.testing.assert_allclose(found.numpy(), numbers(5)[:4].view(2, 2).sum(1).numpy(), rtol=1e-6)
+
+
+def test_bound_over_all_examples_is_that_of_the_innermost_call():
+    x, n = numbers(2, 3), whole([1, 2, 3], [0, 4, 2])
+
+    def function(x, n):
+        return torch.special.hermite_polynomial_h(x, n + 1)
+
+    before = numbers(4) * 2  # still waits when the bound is looked at
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        nested = vmap(vmap(function))(x, n)
+        by_rows = vmap(function, in_dims=(0, None))(x, n)
+    np.testing.assert_allclose(nested.numpy(), function(x, n).numpy(), rtol=1e-5)
+    want = torch.stack([function(row, n) for row in x])
+    np.testing.assert_allclose(by_rows.numpy(), want.numpy(), rtol=1e-5)
+    np.testing.assert_array_equal(before.numpy(), numbers(4).numpy() * 2)
 
 
 def test_hash_of_nothing_is_zero():
