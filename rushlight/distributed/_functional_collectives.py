@@ -79,7 +79,11 @@ def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> 
 
 
 def reduce_scatter_tensor(
-    self: Any, reduceOp: str, scatter_dim: int, group: Any, tag: str = ""  # noqa: N803
+    self: Any,
+    reduceOp: str,
+    scatter_dim: int,
+    group: Any,
+    tag: str = "",  # noqa: N803
 ) -> Any:
     """This process's part, along a dimension, of what the operation makes of all tensors."""
     _check_op(reduceOp)

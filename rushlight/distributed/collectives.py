@@ -252,6 +252,9 @@ class P2POp:
         self.peer = peer if group_peer is None else group_peer
         self.group_peer = self.peer
 
+    def __repr__(self) -> str:
+        return f"P2POp({self.op.__name__}, peer={self.peer}, {self.tensor.shape})"
+
 
 def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
     """Do all; each needs another process."""

@@ -31,7 +31,6 @@ def set_debug_level_from_env() -> None:
     name = child_environment().get("TORCH_DISTRIBUTED_DEBUG", "OFF").upper()
     if name not in DebugLevel.__members__:
         raise RuntimeError(
-            "The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, "
-            f"got {name!r}"
+            f"The value of TORCH_DISTRIBUTED_DEBUG must be OFF, INFO, or DETAIL, got {name!r}"
         )
     _State.level = DebugLevel[name]

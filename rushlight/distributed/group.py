@@ -178,7 +178,7 @@ def get_backend_config(group: Any = None) -> str:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """"gloo" for the CPU."""
+    """ "gloo" for the CPU."""
     kind = torch.device(device).type
     if kind != "cpu":
         raise ValueError(f"Default backend not registered for device : {kind}")
@@ -219,15 +219,12 @@ def new_group(
     chosen = world.ranks if ranks is None else sorted(ranks)
     if len(set(chosen)) != len(chosen):
         raise ValueError(f"new_group: ranks {list(chosen)} hold a rank twice")
-    if len(chosen) > world.size():
-        raise RuntimeError(
-            "the new group's world size should be less or equal to the world size set by "
-            "init_process_group"
-        )
-    if any(not 0 <= rank < world.size() for rank in chosen):
-        raise RuntimeError(
-            "The new group's rank should be within the world_size set by init_process_group"
-        )
+    for rank in chosen:
+        if not 0 <= rank < world.size():
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {world.size() - 1} "
+                f"(world_size={world.size()})"
+            )
     if world.rank() not in chosen:
         return GroupMember.NON_GROUP_MEMBER
     _world.count += 1

@@ -27,7 +27,6 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
 
 
-
 class Backend(str):
     """The name of a way to send, in small letters."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.names import getattr_of as _getattr_of
+from rushlight.nn.parallel.distributed import DistributedDataParallel
 
 __getattr__ = _getattr_of(__name__)
 __all__ = ["JoinHook", "Joinable", "Join"]
@@ -41,6 +42,9 @@ class Joinable(abc.ABC):
     @abc.abstractmethod
     def join_process_group(self) -> Any:
         """The group of its collectives."""
+
+
+Joinable.register(DistributedDataParallel)
 
 
 class Join:

@@ -1,7 +1,7 @@
 """Checkpoints in a folder, as PyTorch writes them.
 
-    .metadata        a pickle of Metadata; only the classes of checkpoints are read from it
-    __0_0.distcp     the values one behind the other, each as `torch.save` writes it
+.metadata        a pickle of Metadata; only the classes of checkpoints are read from it
+__0_0.distcp     the values one behind the other, each as `torch.save` writes it
 """
 
 from __future__ import annotations

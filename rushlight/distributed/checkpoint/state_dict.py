@@ -274,9 +274,7 @@ def get_state_dict(
     several = _listed(optimizers)
     if not several:
         return found, {STATE: {}, GROUPS: []}
-    return found, get_optimizer_state_dict(
-        model, several, submodules=submodules, options=options
-    )
+    return found, get_optimizer_state_dict(model, several, submodules=submodules, options=options)
 
 
 def set_state_dict(

@@ -120,7 +120,9 @@ class FullyShardedDataParallel(Module):
                 waiting += [child for child in inner._modules.values() if child is not None]
         kept = tuple(self.mixed_precision._module_classes_to_ignore)
         cast = [inner for inner in own if not isinstance(inner, kept)]
-        return Unit(cast, self.mixed_precision.param_dtype, self.mixed_precision.reduce_dtype, skipped)
+        return Unit(
+            cast, self.mixed_precision.param_dtype, self.mixed_precision.reduce_dtype, skipped
+        )
 
     def _cast_buffers(self, module: Any) -> None:
         if self.mixed_precision.buffer_dtype is not None:

@@ -59,7 +59,11 @@ def size_based_auto_wrap_policy(
     exclude_wrap_modules: Iterable[type] | None = None,
 ) -> bool:  # fmt: skip
     """Those with `min_num_params` elements or more that no smaller unit holds."""
-    skipped = _class_names(force_leaf_modules, _WHOLE) if recurse else _class_names(exclude_wrap_modules, _NEVER)
+    skipped = (
+        _class_names(force_leaf_modules, _WHOLE)
+        if recurse
+        else _class_names(exclude_wrap_modules, _NEVER)
+    )
     return nonwrapped_numel >= min_num_params and type(module).__name__ not in skipped
 
 

@@ -89,14 +89,12 @@ def _distributed_in(values: Any) -> Iterator[Any]:
 class DTensor(torch.Tensor):
     """A tensor on a mesh; made by `distribute_tensor` or `DTensor.from_local`."""
 
-    __module__ = "torch.distributed.tensor"
+    __module__ = "rushlight.distributed.tensor"
     _mesh: DeviceMesh
     _placements: tuple[Placement, ...]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            "DTensor: use `distribute_tensor` or `DTensor.from_local` to make one"
-        )
+        raise RuntimeError("DTensor: use `distribute_tensor` or `DTensor.from_local` to make one")
 
     @classmethod
     def __torch_function__(
@@ -242,7 +240,7 @@ class DTensor(torch.Tensor):
 class DTensorParameter(DTensor, torch.nn.Parameter):
     """A DTensor that is a parameter of a module; it shows as what it is in PyTorch."""
 
-    __module__ = "torch.distributed.tensor"
+    __module__ = "rushlight.distributed.tensor"
 
 
 DTensorParameter.__name__ = DTensorParameter.__qualname__ = "DTensor"

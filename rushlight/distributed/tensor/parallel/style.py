@@ -253,5 +253,3 @@ class PrepareModuleInputOutput(ParallelStyle):
     def _apply(self, module: Any, device_mesh: DeviceMesh) -> Any:
         self.prepare_module_input._apply(module, device_mesh)
         return self.prepare_module_output._apply(module, device_mesh)
-
-

@@ -89,9 +89,7 @@ class ChildFailedError(Exception):
         return min(self.failures.items(), key=lambda item: item[1].timestamp)
 
 
-def record(
-    fn: Callable[..., Any], error_handler: ErrorHandler | None = None
-) -> Callable[..., Any]:
+def record(fn: Callable[..., Any], error_handler: ErrorHandler | None = None) -> Callable[..., Any]:
     """A decorator of a program's main function: its error is written, and raised on."""
     handler = error_handler or get_error_handler()
 
