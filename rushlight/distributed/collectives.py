@@ -168,8 +168,8 @@ def all_to_all_single(
 ) -> Any:  # fmt: skip
     """Part i of the input goes to process i; the output becomes the parts that came."""
     found = require_group(group)
-    parts = [output.split(output_split_sizes) if output_split_sizes else output.chunk(found.size()),
-             input.split(input_split_sizes) if input_split_sizes else input.chunk(found.size())]  # fmt: skip
+    sides = ((output, output_split_sizes), (input, input_split_sizes))
+    parts = [side.split(sizes) if sizes else side.chunk(found.size()) for side, sizes in sides]
     for side in parts:
         _check_count("all_to_all_single", side, group)
     return _done(found.alltoall(*parts), async_op)

@@ -62,7 +62,8 @@ def all_gather(tensor: Any, group: Any = None) -> tuple[Any, ...]:
 
     Example:
         >>> import rushlight as torch
-        >>> torch.distributed.init_process_group(rank=0, world_size=1, store=torch.distributed.HashStore())
+        >>> store = torch.distributed.HashStore()
+        >>> torch.distributed.init_process_group(rank=0, world_size=1, store=store)
         >>> [t.tolist() for t in all_gather(torch.ones(2))]
         [[1.0, 1.0]]
         >>> torch.distributed.destroy_process_group()

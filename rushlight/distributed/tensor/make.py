@@ -17,7 +17,7 @@ def distribute_tensor(
     tensor: Any, device_mesh: DeviceMesh | None = None, placements: Placements = None, *,
     src_data_rank: int | None = 0,
 ) -> DTensor:  # fmt: skip
-    """A leaf that lies on the mesh (replicated unless `placements` say more); a parameter stays one.
+    """A leaf on the mesh, replicated unless `placements` say more; a parameter stays one.
 
     Raises RuntimeError for a tensor that is not a leaf, ValueError for other placements of a
     DTensor.

@@ -30,8 +30,11 @@ def parallelize_module(
     if mesh.ndim > 1:
         raise ValueError(f"Only support one-dimensional device mesh, got {mesh}")
     if parallelize_plan is None:
-        warnings.warn("No parallelize_plan is provided and auto-parallel is not supported at the "
-                      "moment, so this parallelize_module call will do nothing.", stacklevel=2)  # fmt: skip
+        text = (
+            "No parallelize_plan is provided and auto-parallel is not supported at the moment, so "
+            "this parallelize_module call will do nothing."
+        )
+        warnings.warn(text, stacklevel=2)
         return module
     if isinstance(parallelize_plan, ParallelStyle):
         return parallelize_plan._apply(module, mesh)
