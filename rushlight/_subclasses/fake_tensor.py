@@ -13,7 +13,6 @@ from rushlight import names as _names
 from rushlight.overrides.dispatch import turn_on
 from rushlight.overrides.mode import TorchFunctionMode
 from rushlight.overrides.state import Setting
-from rushlight.utils import _pytree as pytree
 
 __getattr__ = _names.getattr_of(__name__)
 
@@ -22,10 +21,6 @@ NOT_FAKE = (
     "'allow_non_fake_inputs'. Found in {}"
 )
 MOVES = {"cuda": "cuda", "cpu": "cpu"}  # methods that name a device
-
-
-class UnsupportedFakeTensorException(RuntimeError):
-    """A tensor that cannot be made fake."""
 
 
 class FakeTensor(torch.Tensor):
@@ -43,7 +38,11 @@ class FakeTensor(torch.Tensor):
     def __torch_function__(
         cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:  # fmt: skip
-        fakes = [value for value in pytree.tree_leaves((args, kwargs)) if isinstance(value, cls)]
+        fakes = [
+            value
+            for value in torch.utils._pytree.tree_leaves((args, kwargs))
+            if isinstance(value, cls)
+        ]
         return fakes[0].fake_mode.run(func, args, kwargs or {})
 
     def _as_parameter(self, requires_grad: bool) -> FakeTensor:
@@ -123,10 +122,12 @@ class FakeTensorMode(TorchFunctionMode):
         with Setting(subclasses=False), Setting(modes=()), torch.device("meta"):
             if name in MOVES:
                 return self._wrap(args[0].clone(), device)
-            args, kwargs = pytree.tree_map(plain, (tuple(args), kwargs))
+            args, kwargs = torch.utils._pytree.tree_map(plain, (tuple(args), kwargs))
             if "device" in kwargs:
                 kwargs = {**kwargs, "device": "meta"}
-            return pytree.tree_map(lambda value: self._wrap(value, device), func(*args, **kwargs))
+            return torch.utils._pytree.tree_map(
+                lambda value: self._wrap(value, device), func(*args, **kwargs)
+            )
 
     def _wrap(self, value: Any, device: Any) -> Any:
         if not isinstance(value, torch.Tensor) or hasattr(value, "fake_mode"):
@@ -140,7 +141,7 @@ class FakeTensorMode(TorchFunctionMode):
             return torch.device(kwargs["device"])
         if name in MOVES:
             return torch.device(MOVES[name])
-        leaves = pytree.tree_leaves((args, kwargs))
+        leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         if name == "to":
             for value in leaves[1:]:
                 if isinstance(value, torch.device | str):

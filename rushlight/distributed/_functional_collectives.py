@@ -17,6 +17,29 @@ from rushlight.distributed.process_group import ReduceOp
 from rushlight.names import getattr_of as _getattr_of
 
 __getattr__ = _getattr_of(__name__)
+__all__ = [
+    "AsyncCollectiveTensor",
+    "REDUCE_OP_TO_STR",
+    "all_gather_into_tensor_coalesced",
+    "all_gather_single",
+    "all_gather_single_autograd",
+    "all_gather_single_coalesced",
+    "all_gather_tensor",
+    "all_gather_tensor_autograd",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all_single",
+    "all_to_all_single_autograd",
+    "broadcast",
+    "permute_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_single_autograd",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_autograd",
+    "reduce_scatter_tensor_coalesced",
+    "wait_tensor",
+]
 
 REDUCE_OP_TO_STR = {
     ReduceOp.SUM: "sum", ReduceOp.AVG: "avg", ReduceOp.PRODUCT: "product", ReduceOp.MIN: "min",

@@ -16,7 +16,7 @@ from rushlight.distributed.group import get_rank, get_world_size, init_process_g
 from rushlight.distributed.process_group import OneProcessGroup, ProcessGroup
 
 __getattr__ = _names.getattr_of(__name__)
-__all__ = ["init_device_mesh", "DeviceMesh"]
+__all__ = ["init_device_mesh", "DeviceMesh", "_mesh_resources"]
 
 
 class _Entered:
@@ -39,7 +39,7 @@ class _Resources:
         return mesh._root
 
 
-_mesh_resources = _Resources()
+mesh_resources = _mesh_resources = _Resources()
 
 
 class DeviceMesh:

@@ -12,7 +12,6 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.distributed.tensor.dtensor import DTensor, plain
-from rushlight.utils import _pytree as pytree
 
 
 def cast_tensors(values: Any, dtype: Any) -> Any:
@@ -24,7 +23,7 @@ def cast_tensors(values: Any, dtype: Any) -> Any:
         floating = isinstance(value, torch.Tensor) and value.is_floating_point()
         return value.to(dtype) if floating else value
 
-    return pytree.tree_map(cast, values)
+    return torch.utils._pytree.tree_map(cast, values)
 
 
 class Unit:

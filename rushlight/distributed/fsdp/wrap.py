@@ -16,6 +16,7 @@ __getattr__ = _getattr_of(__name__)
 __all__ = [
     "always_wrap_policy", "lambda_auto_wrap_policy", "transformer_auto_wrap_policy",
     "size_based_auto_wrap_policy", "enable_wrap", "wrap", "CustomPolicy", "ModuleWrapPolicy",
+    "_or_policy",
 ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import rushlight as torch
-from rushlight.distributed.device_mesh import DeviceMesh, _mesh_resources
+from rushlight.distributed.device_mesh import DeviceMesh, mesh_resources
 from rushlight.distributed.tensor.placement_types import Placement, Replicate, Shard
 from rushlight.distributed.tensor.propagate import out_placements
 from rushlight.overrides.dispatch import turn_on
@@ -60,7 +60,7 @@ def normalized(placements: Any, mesh: DeviceMesh, ndim: int) -> tuple[Placement,
 
 
 def require_mesh(mesh: DeviceMesh | None) -> DeviceMesh:
-    return _mesh_resources.get_current_mesh() if mesh is None else mesh
+    return mesh_resources.get_current_mesh() if mesh is None else mesh
 
 
 def wrapped(tensor: Any, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:

@@ -19,6 +19,11 @@ from rushlight.nn.modules.module import Module
 from rushlight.utils.checkpoint import checkpoint as torch_utils_checkpoint
 
 __getattr__ = _getattr_of(__name__)
+__all__ = [
+    "_CHECKPOINT_PREFIX", "_CHECKPOINT_WRAPPED_MODULE", "ActivationWrapper", "CheckpointImpl",
+    "CheckpointWrapper", "OffloadWrapper", "apply_activation_checkpointing", "checkpoint_wrapper",
+    "offload_wrapper", "torch_utils_checkpoint",
+]  # fmt: skip
 _CHECKPOINT_WRAPPED_MODULE = CHECKPOINTED.rstrip(".")
 _CHECKPOINT_PREFIX = CHECKPOINTED
 
