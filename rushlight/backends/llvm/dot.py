@@ -38,6 +38,7 @@ from rushlight.backends.llvm.schedule import (
     choose_dot_schedule,
     choose_schedule,
     choose_sliding_schedule,
+    choose_thin_schedule,
     dot_grain,
     lanes_of,
 )
@@ -53,6 +54,8 @@ FEW_ROWS = 4
 # Panels that are packed in one sweep over k; those of b wait in the cache for their turn.
 GROUP = 8
 GROUP_B = 4
+# Vectors of columns from which on batch elements with few rows stay apart.
+APART_COLUMNS = 4
 
 
 def lower_dot_grid(
@@ -93,8 +96,14 @@ def plan_dot(
         grid = fold_into_columns(fold_shared_batch(grid), lanes)
         points = sum(grid.slides) - 1
         return grid, choose_sliding_schedule(grid, inner_grid(grid), points, target, threads)
-    grid = replace(grid, slides=None)
-    grid = orient(fold_into_columns(fold_shared_batch(grid), lanes), lanes)
+    grid = fold_shared_batch(replace(grid, slides=None))
+    # Few rows read b as it lies: one batch element after the other.
+    apart = orient(grid, lanes)
+    if isinstance(apart.n.extent, int) and apart.n.extent >= APART_COLUMNS * lanes:
+        thin = choose_thin_schedule(apart, target, threads)
+        if thin is not None:
+            return apart, thin
+    grid = orient(fold_into_columns(grid, lanes), lanes)
     schedule = choose_schedule(grid, target, threads)
     if isinstance(schedule, DotSchedule) and suits_pairs(grid, target):
         grid = in_pairs(grid)

@@ -63,10 +63,11 @@ def gather(
     return from_memory(b, loaded, dtype)
 
 
-def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False) -> None:
-    """Ask for the cache line of an address; any address may be asked for."""
-    write, soon, data = (ir.Constant(I32, number) for number in (int(to_write), 3, 1))
-    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, soon, data])
+def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False, level: int = 1) -> None:
+    """Ask for the cache line of an address, into cache `level`; any address may be asked for."""
+    numbers = (int(to_write), 4 - level, 1)
+    write, locality, data = (ir.Constant(I32, number) for number in numbers)
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, locality, data])
 
 
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import find_accesses
+from rushlight.backends.llvm.access import find_accesses, free_names, step_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import MicroShape, multiply_add
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.pack import (
@@ -32,7 +33,7 @@ from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.types import Launch
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import DotGrid
 from rushlight.compiler.tile.known import with_known
 from rushlight.compiler.tile.transform import Substitution
@@ -161,7 +162,8 @@ class ThinEmitter:
             inner = {**env, self.grid.n.name: b.add(n0, column), self.grid.k.name: sweep}
             known: dict[E, ir.Value] = {}
             for step, rows in zip(steps, a, strict=True):
-                value = emit_value(ctx, b, step, inner, Lanes(s.lanes, self.grid.n, mask), known)
+                lanes = Lanes(s.lanes, self.grid.n, mask, True)
+                value = emit_value(ctx, b, step, inner, lanes, known)
                 sums = self._add(sums, rows, value)
             for value, place in zip(sums, places, strict=True):
                 b.store(value, place, align=size)
@@ -182,6 +184,7 @@ class ThinEmitter:
             last = b.sub(left, i64(1))
             places = [b.add(n, min_value(b, last, i64(r))) for r in range(s.lanes)]
             with ctx.for_loop(b, i64(0), whole, s.lanes, carried=zeros) as loop:
+                self._ask_ahead(env, n, loop.index)
                 lanes = Lanes(s.lanes, self.grid.k)
                 block = [self._b(env, place, loop.index, lanes) for place in places]
                 sums = loop.carried
@@ -199,6 +202,25 @@ class ThinEmitter:
             for row, total in enumerate(rest.results):
                 b.store(total, self._sum(i64(row), column), align=size)
 
+    def _ask_ahead(self, env: Env, n: ir.Value, k: ir.Value) -> None:
+        """Ask for this step's part of the next rows of b, if they lie one after the other."""
+        ctx, b, lanes = self.ctx, self.ctx.builder, self.schedule.lanes
+        value = self.grid.b
+        while value.op == "cast":
+            (value,) = value.args
+        if value.op != "load" or value.args:
+            return
+        names = free_names([value])
+        along = [step_along(value.meta[1], x.name, names) for x in (self.grid.n, self.grid.k)]
+        if along != [self.grid.k.extent, 1]:
+            return
+        size = value.dtype.itemsize
+        here = {**env, self.grid.n.name: b.add(n, i64(lanes)), self.grid.k.name: i64(0)}
+        start = ValueEmitter(ctx, b, here, Lanes(), {}).pointer(*value.meta)
+        start = b.gep(start, [b.mul(k, i64(lanes * size))], source_etype=ir.IntType(8))
+        for offset in range(0, lanes * lanes * size, CACHE_LINE):
+            prefetch(b, b.gep(start, [i64(offset)], source_etype=ir.IntType(8)), level=2)
+
     # ---- the end -------------------------------------------------------------------------
 
     def _epilogue(self, env: Env, n0: ir.Value, count: ir.Value) -> None:
@@ -210,7 +232,7 @@ class ThinEmitter:
                 pointer = self._sum(row, column)
                 total = b.load(pointer, typ=self.shape.vector, align=grid.acc_dtype.itemsize)
                 inner = {**env, grid.m.name: row, grid.n.name: b.add(n0, column)}
-                lanes, known = Lanes(s.lanes, grid.n, mask), {result: total}
+                lanes, known = Lanes(s.lanes, grid.n, mask, True), {result: total}
                 emit_stores(ctx, b, grid.stores, inner, lanes, known)
 
             in_vectors(ctx, b, count, s.lanes, body)
