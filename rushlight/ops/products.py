@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.opdef import Arg, Call, Value
+from rushlight.ops import reference as ref
 from rushlight.ops.binary import add, eq, mul
 from rushlight.ops.build import (
     conj_of,
@@ -308,7 +309,9 @@ def _added(name: str, doc: str, shapes: tuple) -> Any:
         doc,
         (Arg("input"), Arg("a"), Arg("b"), Value("beta", 1), Value("alpha", 1)),
         addmm_decompose,
-        lambda x, a, b, beta, alpha: beta * x + alpha * np.matmul(a, b),
+        lambda x, a, b, beta, alpha: (
+            ref.factor(beta, x) * x + ref.factor(alpha, x) * np.matmul(a, b)
+        ),
         shape=addmm_shape,
         dtype=lambda call: call["input"].dtype,
         torch=(f"torch.{name}", f"Tensor.{name}", f"Tensor.{name}_"),

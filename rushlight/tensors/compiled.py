@@ -38,7 +38,7 @@ from rushlight.tensors.generator import Generator
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
@@ -87,7 +87,9 @@ def compile(  # noqa: A001  (PyTorch's name)
     else:
         compiled = CompiledFunction(model, fullgraph)
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
-        return _compiled_module(model, compiled)
+        settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
+                    "options": options}  # fmt: skip
+        return LEGACY.optimized(model, compiled, settings)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
 
 
@@ -100,18 +102,6 @@ def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
         )
     if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-
-
-def _compiled_module(model: Any, compiled: Callable[..., Any]) -> Any:
-    """A module whose `__call__` is compiled: everything else is the module's."""
-    kind = type(model)
-    members: dict[str, Any] = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}
-    members["_orig_mod"] = property(lambda self: model)  # where PyTorch keeps the module
-    subclass = type(kind.__name__, (kind,), {**members, "_compiled": staticmethod(compiled)})
-    subclass.__module__, subclass.__qualname__ = kind.__module__, kind.__qualname__
-    optimized = object.__new__(subclass)
-    optimized.__dict__ = model.__dict__
-    return optimized
 
 
 class _Ways(Ways):
