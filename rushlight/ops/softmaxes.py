@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import float32, float64, int64
 from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
@@ -30,7 +30,7 @@ from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
-from rushlight.ops.unary import abs_, exp, isfinite, log, log1p
+from rushlight.ops.unary import abs_, exp, isfinite, log, log1p, reciprocal
 
 INPUTS = (Arg("input"), Dim("dim"))
 ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out of range"),)
@@ -68,7 +68,10 @@ def softmax_rule(x: Any, dim: int) -> Any:
     if _is_empty(x, dim):
         return x
     e = exp(x - over_last(x, dim, reduce_max))
-    return e / over_last(e, dim, reduce_sum)
+    total = over_last(e, dim, reduce_sum)
+    # One division for a row, where the quotient's dtype can hold it: the rounding that it adds is
+    # far below that of x in exp(x).
+    return e * reciprocal(total) if x.dtype in (float32, float64) else e / total
 
 
 def log_softmax_rule(x: Any, dim: int) -> Any:
