@@ -45,7 +45,7 @@ from rushlight.tensors.functions_view import (
     squeeze,
     unsqueeze,
 )
-from rushlight.tensors.interop import look
+from rushlight.tensors.interop import look, look_at_all
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 
@@ -210,8 +210,7 @@ def lstsq(
     part = A._dtype.to_real()
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else empty(0, dtype=part)
     residuals = linked(linked(empty(0, dtype=part), A), B)
-    full = driver == "gels" or bool((look(rank) == n).all())
-    if m > n and full and driver != "gelsy":
+    if m > n and driver != "gelsy" and (driver == "gels" or (look_at_all(rank) == n).all()):
         residuals = sum_(apply(ops.abs_, (matmul(A, x) - right,)) ** 2, -2)
     return Lstsq((squeeze(x, -1) if vector else x, residuals, rank, values))
 
@@ -307,7 +306,7 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     _need_float("linalg.matrix_exp", A)
     if not A.numel():
         return A.clone()
-    size = float(np.abs(look(A.detach())).sum(-2, dtype=np.float64).max())
+    size = float(np.abs(look_at_all(A.detach())).sum(-2, dtype=np.float64).max())
     squarings = max(0, math.ceil(math.log2(size))) if 0 < size < math.inf else 0
     wide = A.to(A._dtype.compute)
     x = wide / 2.0**squarings

@@ -12,11 +12,12 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.engine.capture import open_session
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange, empty, full
+from rushlight.tensors.creation import empty, full
 from rushlight.tensors.functional_norm import batch_norm, group_norm, layer_norm
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_unique import bounds_up_to
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
@@ -90,10 +91,8 @@ def _bounds_of(lengths: Tensor, rows: int, unsafe: bool) -> Tensor:
 
 def _segment_of_rows(bounds: Tensor, rows: int) -> Tensor:
     """For each line of bounds the segment of each row; one more stands for rows in none."""
-    count, lead = bounds._shape[-1] - 1, bounds._shape[:-1]
-    place = expand(arange(rows, dtype=bounds._dtype), (*lead, rows))
-    owner = apply(ops.searchsorted, (bounds, place, True)) - 1
-    return apply(ops.where, ((owner < 0) | (owner >= count), count, owner)).to(int64)
+    count, owner = bounds._shape[-1] - 1, bounds_up_to(bounds, rows) - 1
+    return apply(ops.where, ((owner < 0) | (owner >= count), count, owner))
 
 
 def segment_reduce(

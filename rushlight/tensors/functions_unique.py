@@ -98,8 +98,16 @@ def _repeated(repeats: Tensor) -> Tensor:
         return known(np.repeat(np.arange(size), counts[0]))
     if (totals != totals[0]).any():
         look(repeats)  # the examples differ in size, so each is done alone
-    ends = apply(ops.cumsum, (repeats.to(int64), 0))
-    return apply(ops.searchsorted, (ends, arange(int(totals[0])), True))
+    return bounds_up_to(apply(ops.cumsum, (repeats.to(int64), 0)), int(totals[0]))
+
+
+def bounds_up_to(bounds: Tensor, size: int) -> Tensor:
+    """For each of 0, 1, ... size - 1 how many numbers of a line of bounds are not above it."""
+    held, last = bounds.to(int64).clamp(0, size), bounds.dim() - 1
+    nothing = full((*bounds._shape[:-1], size + 1), 0, dtype=int64)
+    ones = full(bounds._shape, 1, dtype=int64)
+    marks = apply(ops.scatter_reduce, (nothing, last, held, ones, "sum", True))
+    return narrow(apply(ops.cumsum, (marks, last)), last, 0, size)
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

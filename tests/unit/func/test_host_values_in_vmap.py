@@ -53,6 +53,14 @@ CASES = {
         lambda x, u: F.fractional_max_pool3d(x, 2, 2, _random_samples=u),
         (numbers(3, 1, 2, 4, 4, 4), numbers(3, 1, 2, 3).sigmoid()),
     ),
+    "lstsq": (
+        lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").residuals,
+        (numbers(3, 4, 2), numbers(3, 4, 1, seed=2)),
+    ),
+    "matrix_exp": (
+        lambda x: torch.linalg.matrix_exp(x),
+        (numbers(3, 2, 2) * torch.tensor([0.1, 1.0, 5.0])[:, None, None],),
+    ),
     "repeat_interleave": (
         lambda x, n: x.repeat_interleave(n, 0),
         (numbers(3, 3), whole([1, 2, 0], [0, 0, 3], [1, 1, 1])),
