@@ -90,6 +90,10 @@ def segment_reduce(
     """Rows of each segment along axis joined by sum, mean, prod, max or min."""
     if reduce not in STARTS:
         raise RuntimeError(f"segment_reduce: unsupported reduction {reduce!r}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     lead, rows = data._shape[:axis], data._shape[axis]
     if lengths is None:
         bounds = look(offsets)  # type: ignore[arg-type]
