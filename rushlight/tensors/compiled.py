@@ -30,6 +30,7 @@ from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import LOCK, flush
 from rushlight.engine.snapshot import SIMPLE
+from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
@@ -134,6 +135,13 @@ class _Kind:
 
 
 _modes = operator.attrgetter("grad", "inference")
+
+
+def _mode() -> tuple:
+    """What a call depends on beside its arguments and what its code reads."""
+    return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
+
+
 _argument_parts = operator.attrgetter(
     "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
 )
@@ -147,14 +155,14 @@ class LastCall:
     def __init__(self, entry: Replay, args: tuple) -> None:
         self.entry = entry
         self.parts = list(map(_argument_parts, args))
-        self.modes = (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype)
+        self.modes = _mode()
 
     def run(self, args: tuple) -> Any:
         """The result, or NotImplemented when this call may be another one."""
         try:
             fits = (
                 list(map(_argument_parts, args)) == self.parts
-                and (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype) == self.modes
+                and _mode() == self.modes
                 and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
             )
         except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
@@ -203,10 +211,7 @@ class CompiledFunction:
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         try:
-            key = (
-                spec, tuple(map(_describe, leaves)), _aliases(tensors), STATE.grad,
-                STATE.inference, Defaults.dtype, AUTOCAST.dtype,
-            )  # fmt: skip
+            key = (spec, tuple(map(_describe, leaves)), _aliases(tensors), _mode())
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
             return self._fn(*args, **kwargs)
@@ -238,7 +243,7 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
+            mode = _mode()
             session = Session()
             holders = _arguments_in_memory(session, tensors)
             try:
@@ -252,8 +257,7 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                now = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
-                if not guards.holds() or mode != now:
+                if not guards.holds() or mode != _mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)
