@@ -24,7 +24,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.base.errors import NotSupportedError
 from rushlight.export.program import ExportedProgram
-from rushlight.export.record import _item
+from rushlight.export.record import nth_item
 from rushlight.export.signature import (
     ExportGraphSignature,
     InputKind,
@@ -47,7 +47,7 @@ NO_METHODS = frozenset(
 __setstate__ __init__ __new__ __getattribute__ __setattr__ __delattr__ __dir__ numpy tofile
 __subclasshook__ __init_subclass__ __torch_function__ module_load""".split()
 )
-OWN: dict[str, Callable[..., Any]] = {"getattr": getattr, "item": _item}
+OWN: dict[str, Callable[..., Any]] = {"getattr": getattr, "item": nth_item}
 NAMED = {
     torch.memory_format: ("contiguous_format", "channels_last", "channels_last_3d",
                           "preserve_format"),
