@@ -96,7 +96,7 @@ _LEGACY.taken_over = _taken_over
 
 
 def _sparse(name: str) -> Any:
-    module = "lookup" if name == "sparse_embedding" else "convert"
+    module = "lookup" if name in ("sparse_embedding", "sparse_gather") else "convert"
     return getattr(importlib.import_module(f"rushlight.sparse.{module}"), name)
 
 

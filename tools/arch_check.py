@@ -70,7 +70,7 @@ ARROWS: dict[str, set[str]] = {
     "mtia": set(),
     "xpu": set(),
     # Modules of PyTorch's that are one small part each, written on the public API.
-    "jit": _PUBLIC,
+    "jit": {"base"} | _PUBLIC,
     "types": _PUBLIC,
     "overrides": {"tensors"} | _PUBLIC,
     "sparse": {"overrides"} | _PUBLIC,

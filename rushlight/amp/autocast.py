@@ -36,6 +36,11 @@ class autocast:  # noqa: N801
     ) -> None:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        if dtype is not None and not isinstance(dtype, torch.dtype):
+            raise TypeError(
+                "set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not "
+                f"{type(dtype).__name__}"
+            )
         if device_type not in DEVICES:
             raise RuntimeError(
                 f"User specified an unsupported autocast device_type '{device_type}'"

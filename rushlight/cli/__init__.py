@@ -18,6 +18,8 @@ int`, and add it to `COMMANDS`.
 import argparse
 import sys
 
+from rushlight.names.version import API, OWN
+
 from . import compare, conformance, demo, doctor, explain, mask, names, package, run, settings
 
 COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, package, run, settings)
@@ -25,6 +27,9 @@ COMMANDS = (compare, conformance, demo, doctor, explain, mask, names, package, r
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rushlight", description="Tools of Rushlight.")
+    parser.add_argument(
+        "--version", action="version", version=f"rushlight {OWN}, for PyTorch {API}"
+    )
     subparsers = parser.add_subparsers(dest="command", metavar="command")
     for command in COMMANDS:
         # A command that hands its options on shows the help of their owner, not argparse's.

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight import names as _names
 from rushlight.export.dims import Dim
+from rushlight.export.file import load, save
 from rushlight.export.program import ExportedProgram, export
 from rushlight.export.signature import (
     ExportGraphSignature,
@@ -20,7 +21,7 @@ from rushlight.export.signature import (
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "Dim", "ExportGraphSignature", "ExportedProgram", "InputKind", "InputSpec", "OutputKind",
-    "OutputSpec", "export",
+    "OutputSpec", "export", "load", "save",
 ]  # fmt: skip
 
 

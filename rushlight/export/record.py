@@ -80,7 +80,7 @@ class Recorder(TorchFunctionMode):
         elif isinstance(result, tuple | list):
             for number, item in enumerate(result):
                 if isinstance(item, torch.Tensor | tuple | list):
-                    import_item = self.graph.call_function(_item, (node, number))
+                    import_item = self.graph.call_function(nth_item, (node, number))
                     self._know_results(item, import_item)
 
     def _names(self, value: Any) -> Any:
@@ -123,7 +123,7 @@ def functions_noted(mod: torch.nn.Module) -> Iterator[None]:
             place.pop(name) if value is None else place.update({name: value})
 
 
-def _item(values: Any, number: int) -> Any:
+def nth_item(values: Any, number: int) -> Any:
     return values[number]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import CodeType
 from typing import Any, NoReturn
 
 from rushlight.engine import capture
@@ -12,6 +13,11 @@ from rushlight.engine.live import live_refs, next_order
 from rushlight.func.batch_graph import Batch
 from rushlight.func.batch_rules import NoRule
 from rushlight.ir.node import Node, buffer_node, next_serial, topological
+from rushlight.tensors import interop
+from rushlight.tensors.functions_reduce import allclose, equal
+from rushlight.tensors.methods import text
+from rushlight.tensors.namespace import is_nonzero
+from rushlight.tensors.results import CLASSES
 from rushlight.tensors.size import row_major
 
 LOOK = (
@@ -27,25 +33,27 @@ RANDOM = (
 
 _PACKAGE, _HERE = f"{Path(__file__).parents[1]}/", f"{Path(__file__).parent}/"
 # By these a function takes a value out of its tensors, so it cannot be the same for all examples.
-LOOKS = frozenset(
-    """item tolist numpy array dlpack contains is_nonzero equal allclose text to_bool to_int
-    to_float to_complex to_index to_format""".split()
-)
+_LOOKS = (
+    *(getattr(interop, name) for name in """item tolist numpy array dlpack contains to_bool to_int
+    to_float to_complex to_index to_format""".split()),
+    is_nonzero, equal, allclose, text, next(iter(CLASSES.values())).__repr__,
+)  # fmt: skip
+LOOKS = frozenset(function.__code__ for function in _LOOKS)
 # Around functions, not functions; as are those of overrides.
 _FRAMES, _AROUND = frozenset(("wrapped",)), f"{_PACKAGE}overrides"
 
 
-def _entered() -> str:
-    """The name of the package's function that the example called."""
-    frame, name = sys._getframe(2), ""
+def _entered() -> CodeType | None:
+    """The code of the package's function that the example called."""
+    frame, code = sys._getframe(2), None
     while frame is not None:
         file = frame.f_code.co_filename
         if not file.startswith(_PACKAGE) or file.startswith(_HERE):
             break
         if frame.f_code.co_name not in _FRAMES and not file.startswith(_AROUND):
-            name = frame.f_code.co_name
+            code = frame.f_code
         frame = frame.f_back  # type: ignore[assignment]
-    return name
+    return code
 
 
 class _Escaped:
@@ -136,7 +144,7 @@ class Example(Session):
 
     def refuse(self, reason: str) -> NoReturn:
         """A look of the function itself is an error; ops that look run for each example."""
-        name = _entered()
-        if name not in LOOKS:
-            raise NoRule(name)
+        code = _entered()
+        if code not in LOOKS:
+            raise NoRule("" if code is None else code.co_name)
         raise RuntimeError(LOOK.format(reason))

@@ -14,6 +14,8 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import rushlight as torch
 from rushlight import names as _names
+from rushlight.jit import saved
+from rushlight.jit.saved import ScriptModule
 
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
@@ -57,16 +59,23 @@ def script(obj: T, *_: Any, **__: Any) -> T:
     return obj
 
 
-def trace(func: T, example_inputs: Any = None, *_: Any, **__: Any) -> T:
-    """The same function or module, also for inputs unlike the examples. Warns: deprecated."""
+def trace(
+    func: Any, example_inputs: Any = None, *_: Any, example_kwarg_inputs: Any = None, **__: Any
+) -> Any:
+    """The same function or module, also for inputs unlike the examples. Warns: deprecated.
+
+    A module keeps its class and tensors and gets `save(file)`, which writes what it does for inputs
+    like the examples.
+    """
     _warn("trace")
-    return func
+    return saved.with_example(func, example_inputs, example_kwarg_inputs)
 
 
-def trace_module(mod: T, inputs: Any = None, *_: Any, **__: Any) -> T:
-    """The same module. Warns: deprecated."""
+def trace_module(mod: Any, inputs: Any = None, *_: Any, **__: Any) -> Any:
+    """`trace` with the inputs of `forward` in a dict. Warns: deprecated."""
     _warn("trace_module")
-    return mod
+    given = inputs.get("forward") if builtins.isinstance(inputs, dict) else inputs
+    return saved.with_example(mod, given, None)
 
 
 def freeze(mod: T, *_: Any, **__: Any) -> T:
@@ -122,10 +131,6 @@ class TracerWarning(Warning):
 
 class Error(RuntimeError):
     """An error of TorchScript; never raised here, but programs catch it."""
-
-
-class ScriptModule(torch.nn.Module):
-    """A module: scripted modules are modules here. `script` does not make instances of it."""
 
 
 RecursiveScriptModule = ScriptModule
@@ -201,11 +206,20 @@ def _get_trace_graph(*_: Any, **__: Any) -> NoReturn:
     _no_torchscript("_get_trace_graph")
 
 
-def save(*_: Any, **__: Any) -> NoReturn:
-    """Not supported: there is no TorchScript."""
-    _no_torchscript("save")
+def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
+    """Write what a traced module or function does; `load` gives it back. Warns: deprecated.
+
+    The file is one of `torch.export.save`, not TorchScript. Raises NotSupportedError for what
+    `trace` has not seen: `script` has no inputs from which a graph could be made.
+    """
+    _warn("save")
+    saved.save(m, f, _extra_files)
 
 
-def load(*_: Any, **__: Any) -> NoReturn:
-    """Not supported: there is no TorchScript."""
-    _no_torchscript("load")
+def load(f: Any, map_location: Any = None, _extra_files: dict[str, Any] | None = None) -> Any:
+    """The module that `save` wrote, for inputs like the examples. Warns: deprecated.
+
+    Raises NotSupportedError for a file of TorchScript.
+    """
+    _warn("load")
+    return saved.load(f, map_location, _extra_files)

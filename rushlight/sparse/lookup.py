@@ -34,4 +34,29 @@ def sparse_embedding(weight: Any, index: Any, skip: int) -> Any:
     return SparseEmbedding.apply(weight, index, skip)
 
 
-__all__ = ["sparse_embedding"]
+class SparseGather(torch.autograd.Function):
+    """`gather` whose gradient has the elements that were read only, each as often as it was."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Any, dim: int, index: Any) -> Any:
+        ctx.save_for_backward(index)
+        ctx.dim, ctx.shape = dim, input.shape
+        return torch.gather(input, dim, index)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Any) -> Any:
+        (index,) = ctx.saved_tensors
+        where = [torch.arange(size) for size in index.shape]
+        grids = list(torch.meshgrid(*where, indexing="ij"))
+        grids[ctx.dim] = index
+        places = torch.stack([grid.reshape(-1) for grid in grids])
+        return make("coo", (places,), grad.reshape(-1), ctx.shape), None, None
+
+
+def sparse_gather(input: Any, dim: int, index: Any) -> Any:
+    """`torch.gather(input, dim, index)` with a sparse gradient."""
+    return SparseGather.apply(input, dim, index)
+
+
+__all__ = ["sparse_embedding", "sparse_gather"]

@@ -126,9 +126,13 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         names = {d: n for n, d in (TYPE_NAMES | COMPLEX_TYPE_NAMES).items()}
         return f"torch.{names[self._dtype]}"
     if isinstance(dtype, str):
-        name = dtype.rpartition(".")[2]
-        dtype = TYPE_NAMES[name] if name in TYPE_NAMES else find_dtype(name)
+        space, _, name = dtype.rpartition(".")
+        if space != "torch" or name not in TYPE_NAMES | COMPLEX_TYPE_NAMES:
+            raise ValueError(f"invalid type: '{dtype}'")
+        dtype = (TYPE_NAMES | COMPLEX_TYPE_NAMES)[name]
     elif isinstance(dtype, type):
+        if dtype.__name__ not in TYPE_NAMES:
+            raise ValueError(f"invalid type: '{dtype.__name__}'")
         dtype = TYPE_NAMES[dtype.__name__]
     return cast(self, dtype)
 

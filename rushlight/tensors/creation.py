@@ -19,7 +19,7 @@ from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
 from rushlight.tensors.numbers import Defaults, check_number, complex_number, result_type, wrapped
-from rushlight.tensors.size import parse_size
+from rushlight.tensors.size import is_row_major, parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -110,8 +110,24 @@ def full(size: Any, fill_value: Any, *, dtype: DType | None = None, **options: A
 
 
 def empty_strided(size: Any, stride: Any, **options: Any) -> Tensor:
-    """Values are undefined; the memory is row-major whatever the strides."""
-    return zeros(size, **options)
+    """A tensor of these sizes and strides; its values are undefined.
+
+    Raises RuntimeError where sizes and strides differ in number, or a stride is negative.
+    """
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides "
+            f"({len(stride)})"
+        )
+    if any(step < 0 for step in stride):
+        raise RuntimeError(f"as_strided: Negative strides are not supported; got {list(stride)}")
+    if is_row_major(size, stride):
+        return zeros(size, **options)
+    needs_grad = options.pop("requires_grad", False)
+    extent = 1 + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
+    memory = zeros((extent if 0 not in size else 0,), **options)
+    return memory.as_strided(size, stride).detach().requires_grad_(needs_grad)
 
 
 def beside(like: Tensor, options: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,10 @@ def segment_reduce(
     """Rows of each segment along axis joined by sum, mean, prod, max or min."""
     if reduce not in STARTS:
         raise RuntimeError(f"segment_reduce: unsupported reduction {reduce!r}")
+    if indices is not None:
+        raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
+    if lengths is None and offsets is None:
+        raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
     lead, rows, rest = data._shape[:axis], data._shape[axis], (1,) * (data.dim() - axis - 1)
     bounds = offsets if lengths is None else _bounds_of(lengths, rows, unsafe)
     count = bounds._shape[-1] - 1  # type: ignore[union-attr]

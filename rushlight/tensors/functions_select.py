@@ -25,7 +25,7 @@ from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import check_number
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
-from rushlight.tensors.tensor import Tensor, new_tensor
+from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name, number_name
 
 
@@ -72,6 +72,8 @@ def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False,
            out: Tensor | None = None) -> Tensor:  # fmt: skip
     index = _whole(index, "gather")
+    if sparse_grad and input.requires_grad and out is None and input.dim() and index.numel():
+        return LEGACY.sparse("sparse_gather")(input, dim % input.dim(), index)
     if not index.numel():
         result = linked(new_tensor(ops.zeros(index._shape, input._dtype)), input)
     else:

@@ -325,7 +325,10 @@ def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """True where an element is one of the test elements."""
+    """True where an element is one of the test elements.
+
+    assume_unique: a promise that makes nothing faster here, and changes no result.
+    """
     a = elements if isinstance(elements, Tensor) else tensor_of(elements)
     b = test_elements if isinstance(test_elements, Tensor) else tensor_of(test_elements)
     for x in (a, b):

@@ -25,11 +25,11 @@ def test_switches_are_modules_too(as_torch, name):
 
 
 def test_modules_of_parts_that_are_not_there_have_their_inner_names():
-    run = importlib.import_module("rushlight.distributed.elastic.multiprocessing.errors")
-    assert not isinstance(1, run.record)
-    inner = importlib.import_module("rushlight.distributed.fsdp.fully_sharded_data_parallel")
-    with pytest.raises(NotImplementedError, match="one process"):
-        inner.ShardingStrategy()
+    run = importlib.import_module("rushlight.distributed.pipelining")
+    assert not isinstance(1, run.PipelineStage)
+    inner = importlib.import_module("rushlight.distributed.rpc")
+    with pytest.raises(NotImplementedError, match="groups of more than one"):
+        inner.RRef()
     assert not hasattr(inner, "NoSuchName")
     with pytest.raises(ImportError):
         importlib.import_module("rushlight.distributed.no_such_module")

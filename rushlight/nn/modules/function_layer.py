@@ -45,6 +45,9 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[Layer], Layer
 def _constructor(cls: type) -> Callable[..., None]:
     """First Module's constructor, then that of the dataclass."""
     assign = cls.__init__
+    # A caller sees what it may give; whoever reads the text elsewhere does not know InitVar.
+    hints = assign.__annotations__
+    hints.update((key, _inner(text)) for key, text in hints.items() if isinstance(text, str))
 
     @functools.wraps(assign)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -54,11 +57,18 @@ def _constructor(cls: type) -> Callable[..., None]:
     return __init__
 
 
+def _inner(text: str) -> str:
+    return text[len("InitVar[") : -1] if text.startswith("InitVar[") else text
+
+
 def _drop_class_defaults(cls: type) -> None:
     """The constructor knows the defaults; as class attributes they would stand for buffers."""
-    for name, kind in cls.__dict__.get("__annotations__", {}).items():
+    annotations = cls.__dict__.get("__annotations__", {})
+    for name, kind in list(annotations.items()):
         if "ClassVar" not in str(kind) and name in cls.__dict__:
             delattr(cls, name)
+        if str(kind).startswith("InitVar["):  # an argument, no attribute
+            del annotations[name]
 
 
 class FunctionLayer(Module):

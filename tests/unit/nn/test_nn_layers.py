@@ -1,6 +1,8 @@
 """Layers against values computed by hand or with numpy."""
 
+import inspect
 import math
+import typing
 
 import numpy as np
 import pytest
@@ -173,3 +175,13 @@ def test_attention_of_one_key_returns_its_value():
     assert layer(x[0], x[0], x[0])[0].shape == (3, 4)
     per_head = layer(x, x, x, average_attn_weights=False)[1]
     assert per_head.shape == (1, 2, 3, 3)
+
+
+def test_signatures_of_layers_are_read_in_any_module():
+    found = inspect.signature(torch.nn.CrossEntropyLoss).parameters
+    assert found["weight"].annotation == "torch.Tensor | None"
+    hints = typing.get_type_hints(torch.nn.CrossEntropyLoss.__init__)
+    assert hints["size_average"] == (bool | None)
+    # Of an object, with the names of another module only.
+    hints = typing.get_type_hints(torch.nn.CrossEntropyLoss(), globalns={}, localns={})
+    assert hints["label_smoothing"] is float and "weight" not in hints

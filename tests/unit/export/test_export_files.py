@@ -1,0 +1,140 @@
+"""Exported programs and traced modules in files."""
+
+import io
+import zipfile
+
+import pytest
+
+import rushlight as torch
+from rushlight import nn
+from rushlight.nn import functional as F  # noqa: N812
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.act = nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU()
+        self.linear = nn.Linear(4, 2)
+        self.register_buffer("scale", torch.tensor([2.0, 3.0]))
+
+    def forward(self, x, factor=1.0):
+        y = self.act(self.norm(self.conv(x)))
+        y = F.adaptive_avg_pool2d(y, 1).flatten(1)
+        a, b = y.split(2, dim=1)
+        z = torch.cat([a, b], 1)[:, :4][..., None].squeeze(-1)
+        w = self.linear(z) * self.scale * factor
+        return {"out": w, "both": (w.max(1).values, w.to(torch.float64), [w.softmax(-1)])}
+
+
+X = torch.randn(2, 3, 8, 8)
+
+
+def same(a, b):
+    left, right = (torch.utils._pytree.tree_flatten(value) for value in (a, b))
+    return left[1] == right[1] and all(map(torch.equal, left[0], right[0]))
+
+
+def there_and_back(program, **more):
+    file = io.BytesIO()
+    torch.export.save(program, file, **more)
+    file.seek(0)
+    return file
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_program_comes_back(training):
+    model = Model().train(training)
+    program = torch.export.export(model, (X,), {"factor": 2.0})
+    extra = {"a.txt": ""}
+    loaded = torch.export.load(there_and_back(program, extra_files={"a.txt": "hi"}),
+                               extra_files=extra)  # fmt: skip
+    assert extra == {"a.txt": "hi"}
+    assert str(loaded.graph_signature) == str(program.graph_signature)
+    assert list(loaded.state_dict) == list(program.state_dict)
+    assert all(isinstance(p, nn.Parameter) for p in loaded.parameters())
+    assert same(loaded.module()(X, factor=2.0), program.module()(X, factor=2.0))
+    with pytest.raises(AssertionError, match="Guard failed"):
+        loaded.module()(X[:1], factor=2.0)
+
+
+def test_frozen_parameters_stay_frozen():
+    layer = nn.Linear(2, 2)
+    layer.bias.requires_grad_(False)
+    loaded = torch.export.load(there_and_back(torch.export.export(layer, (torch.ones(1, 2),))))
+    assert [p.requires_grad for p in loaded.parameters()] == [True, False]
+
+
+def test_other_files_are_refused(tmp_path):
+    torch.save({"a": 1}, tmp_path / "a.pt")
+    with pytest.raises(ValueError, match="no file of torch.export.save"):
+        torch.export.load(tmp_path / "a.pt")
+    with pytest.raises(TypeError, match="ExportedProgram"):
+        torch.export.save(nn.Linear(1, 1), tmp_path / "b.pt")
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        ("call_function", "torch.load"), ("call_function", "torch.hub"),
+        ("call_function", "torch.from_file"), ("call_function", "os.system"),
+        ("call_function", "torch.manual_seed"), ("call_function", "operator.__call__"),
+        ("call_method", "apply_"), ("call_method", "__class__"), ("call_method", "nothing"),
+    ],
+)  # fmt: skip
+def test_a_file_calls_only_functions_of_tensors(op, name):
+    file = there_and_back(torch.export.export(nn.ReLU(), (torch.ones(2),)))
+    record = torch.load(file)
+    record["nodes"] = [
+        (n[0], op, name, *n[3:]) if n[1].startswith("call") else n for n in record["nodes"]
+    ]
+    changed = io.BytesIO()
+    torch.save(record, changed)
+    changed.seek(0)
+    with pytest.raises(ValueError, match="which is no"):
+        torch.export.load(changed)
+
+
+@pytest.fixture
+def traced():
+    model = Model().eval()
+    with pytest.warns(DeprecationWarning):
+        return model, torch.jit.trace(model, X)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_traced_module_comes_back(traced, tmp_path):
+    model, fast = traced
+    assert isinstance(fast, torch.jit.ScriptModule) and isinstance(fast, Model)
+    assert list(fast.state_dict()) == list(model.state_dict())
+    fast.save(tmp_path / "m.pt")
+    loaded = torch.jit.load(str(tmp_path / "m.pt"), map_location="cpu")
+    assert isinstance(loaded, torch.jit.ScriptModule) and not loaded.training
+    assert same(loaded(X), model(X))
+    again = io.BytesIO()
+    torch.jit.save(loaded, again)
+    again.seek(0)
+    assert same(torch.jit.load(again)(X), model(X))
+    loaded(X)["out"].sum().backward()
+    assert loaded.state_dict()["linear.weight"].shape == (2, 4)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_traced_function_comes_back():
+    def f(a, b):
+        return torch.sin(a) @ b
+
+    a, b = torch.ones(2, 3), torch.ones(3, 2)
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(f, (a, b)), file)
+    file.seek(0)
+    assert torch.equal(torch.jit.load(file)(a, b), f(a, b))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_what_has_no_graph_is_refused(tmp_path):
+    with pytest.raises(NotImplementedError, match="script keeps no inputs"):
+        torch.jit.save(torch.jit.script(nn.Linear(1, 1)), tmp_path / "m.pt")
+    with zipfile.ZipFile(tmp_path / "ts.pt", "w") as archive:
+        archive.writestr("ts/constants.pkl", b"")
+    with pytest.raises(NotImplementedError, match="TorchScript archive"):
+        torch.jit.load(tmp_path / "ts.pt")
