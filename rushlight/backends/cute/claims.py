@@ -8,27 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE
+from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE, product_bytes, room
 from rushlight.compiler.tile import ir
 from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr
+from rushlight.ir.symint import Expr, VarAtom, floordiv
 from rushlight.ir.symint_walk import substitute, variables
 
 OPERANDS = ("float16", "bfloat16")
 VALUES = frozenset(("float32", "float16", "bfloat16", "int32", "int64", "uint32", "bool"))
 Index = int | Expr
+G = TypeVar("G", ir.DotGrid, ir.AttentionGrid)
 
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """element (batch, row, k) = buffer[offset + batch * lead + row * across + k * along]."""
+    """element (batch, row, k) = buffer[offset + batch // share * lead + row * across + k * along].
+
+    share  how many neighbours of the batch have the same matrix (heads of queries per head of keys)
+    """
 
     buffer: ir.Buffer
     offset: Index
     lead: Index
     across: Index
     along: Index
+    share: int = 1
 
     @property
     def is_k_major(self) -> bool:
@@ -76,6 +82,12 @@ def matrix_of(value: E, batch: tuple[ir.Axis, ...], row: ir.Axis, k: ir.Axis) ->
     buffer, at = value.meta
     if buffer.dtype.name not in OPERANDS:
         return f"operand_dtype: {buffer.dtype.name}, tensor cores take {', '.join(OPERANDS)} here"
+    share = _share(at, batch)
+    if share > 1:
+        shared, whole = _shared(at, batch, share)
+        if substitute(whole, {shared[-1].name: floordiv(batch[-1].var, share)}) != at:
+            return "an operand's index is no sum of strides"
+        batch, at = shared, whole
     found = strides_of(at, (*batch, row, k))
     if found is None:
         return "an operand's index is no sum of strides"
@@ -88,7 +100,28 @@ def matrix_of(value: E, batch: tuple[ir.Axis, ...], row: ir.Axis, k: ir.Axis) ->
     for what in (offset, merged, along if across == 1 else across):
         if not is_multiple(what, MULTIPLE):
             return f"TMA wants strides and offsets that are multiples of {MULTIPLE}, not {what!r}"
-    return Matrix(buffer, offset, merged, across, along)
+    return Matrix(buffer, offset, merged, across, along, share)
+
+
+def _share(at: Index, batch: tuple[ir.Axis, ...]) -> int:
+    """By what the last axis of the batch is divided in an index, where it is no more than that."""
+    if not batch or isinstance(at, int):
+        return 1
+    last = batch[-1]
+    for monomial, _ in at.terms:
+        for atom in monomial:
+            if not isinstance(atom, VarAtom) and atom.op == "floordiv" and atom.a == last.var:
+                divides = isinstance(atom.b, int) and isinstance(last.extent, int)
+                return atom.b if divides and last.extent % atom.b == 0 else 1
+    return 1
+
+
+def _shared(at: Index, batch: tuple[ir.Axis, ...], share: int) -> tuple[tuple[ir.Axis, ...], Index]:
+    """The batch without what shares, and the index over it."""
+    last = batch[-1]
+    assert isinstance(last.extent, int)
+    group = ir.Axis(f"{last.name}_shared", last.extent // share)
+    return (*batch[:-1], group), substitute(at, {last.name: group.var * share})
 
 
 def _merged(batch: tuple[ir.Axis, ...], lead: list[Index]) -> Index | None:
@@ -100,18 +133,29 @@ def _merged(batch: tuple[ir.Axis, ...], lead: list[Index]) -> Index | None:
     return real[-1][0] if real else 0
 
 
-def claim(program: ir.Program, chip: str) -> Product | list[str]:
-    """The product that a program is, or why CuTe has no kernel for it."""
+def only_grid(program: ir.Program, chip: str, kind: type[G], what: str) -> G | list[str]:
+    """The only grid of a program, for a chip there are kernels for, summed in float32; or why
+    not: what all claims ask first."""
     if chip not in CHIPS:
         return [f"no CuTe kernel for {chip}: {CHIPS_TEXT}"]
-    if len(program.grids) != 1 or not isinstance(program.grids[0], ir.DotGrid):
-        return ["not a product of matrices alone"]
+    if len(program.grids) != 1 or not isinstance(program.grids[0], kind):
+        return [f"not {what} alone"]
     grid = program.grids[0]
     if grid.acc_dtype.name != "float32":
         return [f"sums are {grid.acc_dtype.name}, not float32"]
+    return grid
+
+
+def claim(program: ir.Program, chip: str) -> Product | list[str]:
+    """The product that a program is, or why CuTe has no kernel for it."""
+    grid = only_grid(program, chip, ir.DotGrid, "a product of matrices")
+    if isinstance(grid, list):
+        return grid
     a = matrix_of(grid.a, grid.batch, grid.m, grid.k)
     b = matrix_of(grid.b, grid.batch, grid.n, grid.k)
+    made = CHIPS[chip]
     reasons = [x for x in (a, b) if isinstance(x, str)] + _refused_stores(grid)
+    reasons += room(made, product_bytes(made), made.bn)
     if isinstance(a, Matrix) and isinstance(b, Matrix) and a.buffer.dtype != b.buffer.dtype:
         reasons.append(f"operands differ: {a.buffer.dtype.name} and {b.buffer.dtype.name}")
     if reasons or isinstance(a, str) or isinstance(b, str):

@@ -25,6 +25,11 @@ from rushlight.base.errors import BackendError
 from rushlight.compiler.tile import ir
 
 ALIGN = 16  # bytes
+# (what, the chip's kernels) -> file
+KERNELS = {
+    ("gemm", "wgmma"): "gemm_impl", ("gemm", "umma"): "gemm_umma_impl",
+    ("flash", "wgmma"): "flash_impl", ("flash", "umma"): "flash_umma_impl",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +73,8 @@ class Compiled:
 def compile_claimed(claimed: Product | Attention, chip: str) -> Compiled:
     """The kernel of what was claimed; ModuleNotFoundError without the extra `cute`."""
     epilogue: Any = importlib.import_module("rushlight.backends.cute.epilogue_impl")
-    program, kernels = claimed.program, "gemm_impl"
-    if isinstance(claimed, Attention):
-        kernels = "flash_impl"
+    program, which = claimed.program, "flash" if isinstance(claimed, Attention) else "gemm"
+    kernels = KERNELS[which, CHIPS[chip].kernels]
     return _compiled(program, chip, launcher(program, kernels), epilogue.work_of(claimed, chip))
 
 

@@ -17,7 +17,7 @@ from cutlass._mlir.dialects import arith
 
 from rushlight.backends.cute.chips import CHIPS, Chip
 from rushlight.backends.cute.claims import Product
-from rushlight.backends.cute.flash_claims import Attention
+from rushlight.backends.cute.flash_claims import Attention, Side
 from rushlight.backends.cute.values_impl import NUMERIC, STORED, Values
 from rushlight.base.dtypes import bool_, int64
 from rushlight.compiler.tile import ir
@@ -29,14 +29,19 @@ from rushlight.ir.symint_walk import evaluate
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Work:
-    """All that a kernel is traced from. Its text is part of the names that CuTe gives."""
+    """All that a kernel is traced from. Its text is part of the names that CuTe gives.
+
+    side  which of attention's kernels this is
+    """
 
     product: Product | Attention
     chip: Chip
+    side: Side | None = None
 
     def __repr__(self) -> str:
         digest = hashlib.sha256(structural_key(self.program).encode())
-        return f"{self.program.name}_{digest.hexdigest()[:16]}"
+        side = f"_{self.side.name}" if self.side else ""
+        return f"{self.program.name}{side}_{digest.hexdigest()[:16]}"
 
     def __getattr__(self, name: str) -> Any:
         """What is multiplied: see Product and Attention."""
@@ -45,11 +50,12 @@ class Work:
     @property
     def kind(self) -> Any:
         """The dtype of the operands, as CuTe calls it."""
-        one = self.product.a if isinstance(self.product, Product) else self.product.q
+        one = self.product.a if self.side is None else self.side.owners[0]
         return NUMERIC[one.buffer.dtype.name]
 
     @cached_property
     def batch(self) -> int | Expr:
+        """How many products, or matrices of scores, there are."""
         return product(axis.extent for axis in self.grid.batch)
 
     @property
@@ -59,10 +65,12 @@ class Work:
 
     @property
     def size_names(self) -> list[str]:
+        """Of the sizes of the program, in the order of a launch."""
         return [var.name for var in self.program.sizes]
 
 
 def work_of(product: Product | Attention, chip: str) -> Work:
+    """What the kernels of something that was claimed for a chip are traced from."""
     return Work(product, CHIPS[chip])
 
 
@@ -89,6 +97,7 @@ def finish(work, acc, places, block, memories, numbers, sizes) -> None:
 
 
 def position(work: Work, buffer: Any) -> int:
+    """The number of a buffer among the program's, and so among the pointers of a launch."""
     return [b.name for b in work.program.buffers].index(buffer.name)
 
 
@@ -124,6 +133,7 @@ def read_param(numbers: Any, at: int, dtype: Any) -> Any:
 
 
 def put_all(values: Values, store: ir.Store, inside: Any, memory: Any) -> None:
+    """A store for all values of a thread. `inside`: which of them are in the result (None: all)."""
     (value,) = values.of([store.value])
     if store.mask is not None:
         (mask,) = values.of([store.mask])
@@ -144,5 +154,6 @@ def put_all(values: Values, store: ir.Store, inside: Any, memory: Any) -> None:
 def put_one(
     memory: cute.Tensor, place: cutlass.Int64, value: cutlass.Numeric, inside: cutlass.Boolean
 ):
+    """One value to its place, where it is inside of the result."""
     if inside:
         memory[place] = value

@@ -20,9 +20,12 @@ from cutlass.utils import hopper_helpers as hopper
 
 from rushlight.backends.cute.epilogue_impl import finish, number_of, position
 
+# By: does k run fastest?
+MODES = {True: OperandMajorMode.K, False: OperandMajorMode.MN}
+MAJORS = {True: LayoutEnum.ROW_MAJOR, False: LayoutEnum.COL_MAJOR}
 GROUPS = 2  # warp groups of 128 threads, each with half of the rows
 THREADS = 128 * GROUPS
-ALIGN = 128
+ALIGN = 1024  # bytes: after which the pattern of the widest swizzle repeats
 
 
 def tiles_of(kind, a_layout, b_layout, stages):
@@ -50,10 +53,9 @@ def way(load, source, tile):
 
 
 def fill(place, ways):
-    """The next piece of both operands is on its way."""
+    """The next piece of both operands is on its way; what arrives tells the barrier itself."""
     for load, to, source in ways:
         cute.copy(load, source[None, place.count], to[None, place.index], tma_bar_ptr=place.barrier)
-    place.commit()
 
 
 @cute.kernel
@@ -69,8 +71,7 @@ def product(
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
     a_tile, b_tile, ring = tiles_of(work.kind, a_layout, b_layout, chip.stages)
     filling, reading = ring.make_participants()
-    own_a = a[None, None, batch if work.a.lead != 0 else 0]
-    own_b = b[None, None, batch if work.b.lead != 0 else 0]
+    own_a, own_b = of_batch(a, work.a, batch), of_batch(b, work.b, batch)
     from_a = way(load_a, cute.local_tile(own_a, (chip.bm, chip.bk), (row, None)), a_tile)
     from_b = way(load_b, cute.local_tile(own_b, (chip.bn, chip.bk), (column, None)), b_tile)
     mine = mma.get_slice(thread)
@@ -105,9 +106,17 @@ def matrix(work, side, rows, columns, batch, memories, sizes):
     offset, lead, across, along = (
         number_of(value, sizes) for value in (side.offset, side.lead, side.across, side.along)
     )
-    shape = (number_of(rows, sizes), number_of(columns, sizes), batch if side.lead != 0 else 1)
+    shape = (
+        number_of(rows, sizes), number_of(columns, sizes),
+        batch // side.share if side.lead != 0 else 1,
+    )  # fmt: skip
     layout = cute.make_layout(shape, stride=(across, along, lead))
     return cute.make_tensor((memory + offset).align(16), layout)
+
+
+def of_batch(x, side, batch):
+    """The matrix that one element of the batch has."""
+    return x[None, None, batch // side.share if side.lead != 0 else 0]
 
 
 def flat_tensors(work, memories, numbers, sizes):
@@ -132,13 +141,8 @@ def launch(
         matrix(work, side, axis.extent, grid.k.extent, batch, memories, known)
         for side, axis in ((work.a, grid.m), (work.b, grid.n))
     )
-    modes = [
-        OperandMajorMode.K if side.is_k_major else OperandMajorMode.MN for side in (work.a, work.b)
-    ]
-    majors = [
-        LayoutEnum.ROW_MAJOR if side.is_k_major else LayoutEnum.COL_MAJOR
-        for side in (work.a, work.b)
-    ]
+    modes = [MODES[side.is_k_major] for side in (work.a, work.b)]
+    majors = [MAJORS[side.is_k_major] for side in (work.a, work.b)]
     mma = hopper.make_trivial_tiled_mma(
         a.element_type, b.element_type, *modes, cutlass.Float32, (GROUPS, 1, 1), (64, chip.bn)
     )

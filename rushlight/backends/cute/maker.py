@@ -16,6 +16,7 @@ FIX = "pip install 'rushlight[cute]'"
 
 
 def is_installed() -> bool:
+    """Is the extra here? Nothing of it is imported to know."""
     return importlib.util.find_spec("cutlass") is not None
 
 
@@ -35,12 +36,15 @@ def require(program: Program, chip: str) -> Product | Attention:
 
 
 def refuse(program: Program, chip: str) -> list[str]:
+    """Why there is no kernel for a program; nothing: there is one."""
     found = claimed(program, chip)
     reasons = found if isinstance(found, list) else []
     return reasons or ([] if is_installed() else [f"nvidia-cutlass-dsl is missing ({FIX})"])
 
 
 def build(program: Program, chip: str) -> Any:
+    """`Compiled` (compile_impl.py): PTX, cubin and what launches it. A BackendError where CuTe has
+    no kernel, ModuleNotFoundError without the extra."""
     compiling: Any = importlib.import_module("rushlight.backends.cute.compile_impl")
     return compiling.compile_claimed(require(program, chip), chip)
 

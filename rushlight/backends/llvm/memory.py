@@ -87,6 +87,12 @@ def store_vector(
     intrinsic(b, name, ir.VoidType(), [value, place, ir.Constant(I32, align), mask])
 
 
+def stream_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, align: int) -> None:
+    """Past the caches. align: all bytes of the vector."""
+    store = b.store(value, place, align=align)
+    store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(I32, 1)]))
+
+
 def scatter(b: ir.IRBuilder, value: ir.Value, places: ir.Value, align: int, mask: ir.Value) -> None:
     name = f"llvm.masked.scatter.{suffix(value.type)}.{suffix(places.type)}"
     intrinsic(b, name, ir.VoidType(), [value, places, ir.Constant(I32, align), mask])

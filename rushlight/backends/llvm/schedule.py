@@ -68,7 +68,8 @@ class DotSchedule:
     """rows, vectors, lanes: the register block. mc, nc, kc: the cache blocks, in elements.
 
     along_k_a, along_k_b: read the operand along k and turn blocks in registers while packing.
-    pairs: the grid is one of pairs (dot_pairs.py).
+    pairs: the grid is one of pairs (dot_pairs.py). tiles: one of words, summed in tile registers
+    (dot_tiles.py); rows and columns are then of whole tiles, kc of whole blocks.
     """
 
     rows: int
@@ -80,6 +81,7 @@ class DotSchedule:
     along_k_a: bool
     along_k_b: bool
     pairs: bool = False
+    tiles: bool = False
 
     @property
     def columns(self) -> int:
@@ -247,10 +249,12 @@ def choose_thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSch
     return ThinSchedule(lanes, nc, unroll, along_k(grid.a, grid.m, grid.k), on_k)
 
 
-def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
-    """The schedule of a DotGrid, from its sizes where they are numbers."""
+def choose_dot_schedule(
+    grid: DotGrid, target: Target, threads: int, block: tuple[int, int] | None = None
+) -> DotSchedule:
+    """The schedule of a DotGrid, from its sizes where they are numbers. block: (rows, vectors)."""
     lanes = lanes_of(grid.acc_dtype, target)
-    rows, vectors = _register_block(grid.m.extent, grid.n.extent, lanes, target)
+    rows, vectors = block or _register_block(grid.m.extent, grid.n.extent, lanes, target)
     columns = vectors * lanes
     size = grid.acc_dtype.itemsize
     # Whole vectors, so that each step starts at a multiple of `lanes`.

@@ -1,9 +1,10 @@
-"""Products in CuTe DSL: what is compiled for sm_90, what is refused. **No GPU was at hand.**"""
+"""Products in CuTe DSL: what is compiled, what is refused. **No GPU was at hand.**"""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -12,6 +13,7 @@ from cfamily_cases import programs_of
 
 from rushlight import ops
 from rushlight.backends import find_backend, products
+from rushlight.backends.cute.chips import CHIPS, product_bytes, room, tensor_columns
 from rushlight.backends.cute.maker import build
 from rushlight.base.config import config
 from rushlight.base.errors import BackendError
@@ -80,8 +82,36 @@ def test_sizes_that_do_not_fill_tiles_are_masked_and_batches_are_a_dimension_mor
 def test_what_it_cannot_do_is_refused_before() -> None:
     with pytest.raises(BackendError, match="dot.*sm_90: operand_dtype: float32"):
         compiled(one(ops.dot(zeros(8, 8, kind=np.float32), zeros(8, 8, kind=np.float32))))
-    with pytest.raises(BackendError, match="no CuTe kernel for sm_100"):
-        compiled(one(ops.dot(zeros(128, 64), zeros(64, 128))), "sm_100")
+    with pytest.raises(BackendError, match="no CuTe kernel for sm_80: there are.*sm_90, sm_100"):
+        compiled(one(ops.dot(zeros(128, 64), zeros(64, 128))), "sm_80")
+
+
+@needs_cute
+@pytest.mark.parametrize("kind", [np.float16, BF16])
+def test_on_sm_100_one_thread_multiplies_and_sums_are_in_tensor_memory(kind, tmp_path) -> None:
+    program = one(ops.gelu(ops.dot(zeros(256, 512, kind=kind), zeros(512, 256, kind=kind))))
+    made = compiled(program, "sm_100")
+    assert ".target sm_100a" in made.ptx and "cp.async.bulk.tensor.2d" in made.ptx
+    assert made.ptx.count("tcgen05.mma.cta_group::1.kind::f16") == 64 // 16
+    assert "wgmma" not in made.ptx and "mma.sync" not in made.ptx
+    for pair in ("tcgen05.alloc", "tcgen05.dealloc"):
+        assert made.ptx.count(pair) == 1
+    # Of sums, stored row by row: 256 columns of a thread, 32 at a time.
+    assert made.ptx.count("tcgen05.ld.sync.aligned.32x32b.x32.b32") == 256 // 32
+    assert made.ptx.count("st.global") == 256 and made.cubin[:4] == b"\x7fELF"
+    objects, header = made.export_to_c(tmp_path)
+    assert objects.read_bytes()[:4] == b"\x7fELF" and made.name in header.read_text()
+
+
+def test_tiles_fit_into_what_a_chip_has() -> None:
+    for name, chip in CHIPS.items():
+        assert room(chip, product_bytes(chip), chip.bn) == [], name
+        deep = replace(chip, stages=2 * chip.stages)
+        assert "bytes of shared memory" in room(deep, product_bytes(deep))[0]
+    blackwell = CHIPS["sm_100"]
+    assert [tensor_columns(n) for n in (1, 32, 33, 256, 400)] == [32, 32, 64, 256, 512]
+    assert room(blackwell, 0, 512) == [] and "513 columns" in room(blackwell, 0, 513)[0]
+    assert product_bytes(blackwell) == 4 * 2 * 64 * (128 + 256)
 
 
 @needs_cute

@@ -1,4 +1,4 @@
-"""Attention in CuTe DSL: what is compiled for sm_90, what is refused. **No GPU was at hand.**"""
+"""Attention in CuTe DSL: what is compiled, what is refused. **No GPU was at hand.**"""
 
 from __future__ import annotations
 
@@ -69,6 +69,71 @@ def test_scores_and_masks_are_expressions_and_tables_say_which_keys_are_read() -
     assert "st.global.b32" in ptx  # lse
 
 
+def backward_program(width: int = 64, heads: int = 3, groups: int = 3) -> Program:
+    """The gradients of the three operands, causal with a bend of the scores."""
+    q, to = (torch.zeros(2, heads, 256, width, dtype=torch.bfloat16) for _ in range(2))
+    k, v = (torch.zeros(2, groups, 256, width, dtype=torch.bfloat16) for _ in range(2))
+    flush()
+    for x in (q, k, v):
+        x.requires_grad_()
+    mask = create_block_mask(causal, None, None, 256, 256)
+    out = flex_attention(
+        q, k, v, lambda s, b, h, i, j: torch.tanh(s), mask, enable_gqa=heads > groups
+    )
+    roots = [one._value() for one in torch.autograd.grad(out, (q, k, v), to)]
+    return next(p for p in programs_of(roots) if "pair_sum" in p.name)
+
+
+@needs_cute
+def test_a_backward_pass_is_a_kernel_for_queries_and_one_for_keys(tmp_path) -> None:
+    """No sum is added to by two groups: no atomics, no reductions in memory."""
+    made = build(backward_program(), "sm_90")
+    assert made.ptx.count(".visible .entry") == 2
+    assert not re.search(r"\b(atom|red)\.", made.ptx)
+    # 4 pieces of the features for each of two products, 4 of the others for each sum (1 + 2).
+    assert made.ptx.count("wgmma.mma_async") == (8 + 4) + (8 + 8)
+    assert made.ptx.count("cp.async.bulk.tensor.3d") == 5 + 6
+    objects, _ = made.export_to_c(tmp_path)
+    assert objects.read_bytes()[:4] == b"\x7fELF"
+
+
+@needs_cute
+def test_on_sm_100_products_weights_and_sums_are_in_tensor_memory(tmp_path) -> None:
+    forward, backward = build(attention_program(lse=True), "sm_100"), build(
+        backward_program(), "sm_100"
+    )  # fmt: skip
+    for made, kernels, products in ((forward, 1, 4 + 4), (backward, 2, (8 + 4) + (8 + 8))):
+        assert made.ptx.count("tcgen05.mma.cta_group::1.kind::f16") == products
+        for one in ("tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"):
+            assert made.ptx.count(one) == kernels
+        assert not re.search(r"\b(atom|red)\.", made.ptx) and made.cubin[:4] == b"\x7fELF"
+    weights = re.findall(r"tcgen05\.mma\S+ \[%r\d+\], \[%r\d+\]", forward.ptx)
+    assert len(weights) == 4  # the left factor of the sums lies in tensor memory
+    objects, _ = backward.export_to_c(tmp_path)
+    assert objects.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_tiles_of_both_sides_fit_and_what_does_not_is_refused() -> None:
+    found = claimed(backward_program(), "sm_100")
+    assert isinstance(found, Attention)
+    first, second = found.sides
+    assert (first.name, len(first.weights), first.columns) == ("l", 1, 2 * 64 + 32 + 64)
+    assert (second.name, len(second.weights), second.columns) == ("s", 2, 2 * 64 + 2 * 32 + 2 * 64)
+    assert second.shared_bytes == 2 * (2 * 128 * 64 + 2 * 4 * 64 * 64)
+    wide = claimed(backward_program(256), "sm_100")
+    assert isinstance(wide, list)
+    assert any("bytes of shared memory" in x for x in wide)
+    assert any("columns of tensor memory" in x for x in wide)
+    assert isinstance(claimed(attention_program(width=256), "sm_100"), Attention)
+
+
+def test_heads_that_share_keys_are_one_matrix() -> None:
+    found = claimed(backward_program(heads=4, groups=2), "sm_90")
+    assert isinstance(found, Attention)
+    assert [x.share for x in found.sides[0].inners] == [2, 2]
+    assert [x.share for x in found.sides[0].owners] == [1, 1]
+
+
 @pytest.mark.parametrize(("change", "why"), [
     ({"dtype": torch.float32}, "operand_dtype: float32"),
     ({"width": 24}, "features: 24 is no multiple of 16"),
@@ -79,14 +144,16 @@ def test_what_it_cannot_do_is_refused_before(change: dict, why: str) -> None:
     assert isinstance(found, list) and why in found[0]
 
 
-def test_sums_without_a_softmax_are_refused_and_a_fine_mask_takes_smaller_groups() -> None:
+def test_sums_into_bins_are_refused_and_a_fine_mask_takes_smaller_groups() -> None:
     (case,) = [case for case in template_cases() if case.name == "pairs"]
     found = [claimed(p, "sm_90") for p in programs_of([x for x in case.build() if not x.leaf])]
-    assert any(isinstance(x, list) and "a backward pass" in x[0] for x in found), found
+    assert any(isinstance(x, list) and "sums into bins" in x[0] for x in found), found
     one = claimed(attention_program(mask=create_block_mask(causal, None, None, 256, 256)), "sm_90")
-    assert isinstance(one, Attention) and one.grid.runs_l is not None and one.rows == 128
+    assert isinstance(one, Attention) and one.grid.runs_l is not None
+    (side,) = one.sides
+    assert side.rows == 128
     fine = replace(one.grid, runs_l=replace(one.grid.runs_l, rows=64))
-    assert replace(one, grid=fine).rows == 64
+    assert replace(side, grid=fine).rows == 64
 
 
 @needs_cute
@@ -99,7 +166,8 @@ def test_weights_lie_in_registers_as_the_next_product_takes_them() -> None:
     from cutlass.cute.nvgpu.common import OperandMajorMode
     from cutlass.utils import hopper_helpers as hopper
 
-    from rushlight.backends.cute.softmax_impl import KEYS, row_of
+    from rushlight.backends.cute.flash_claims import KEYS
+    from rushlight.backends.cute.pairs_impl import QUADS
 
     seen: list[tuple[int, int, int, int]] = []
 
@@ -124,5 +192,5 @@ def test_weights_lie_in_registers_as_the_next_product_takes_them() -> None:
     assert len(seen) == 19 * 32
     for number, place, operand, thread in seen:
         assert place == operand
-        row = 16 * (thread // 32) + thread % 32 // 4 + 8 * row_of(number)
+        row = 16 * (thread // 32) + thread % 32 // 4 + 8 * QUADS.owner_of(number)
         assert place % 64 == row

@@ -1,0 +1,386 @@
+"""Attention for Blackwell, forward and backward: products and sums in tensor memory (tcgen05).
+
+In: an `Attention` (flash_claims.py), pointers, sizes. Out: what its stores say. Always true: as
+flash_impl.py; a thread has one owner, whose row of tensor memory it alone reads and writes.
+**Compiled for sm_100a, not run on a GPU.**
+
+    warps 0-3   for each run of the mask, for each 64 others: load a row of the products, make
+                weights; sums = sums * shrink with a softmax; store weights beside them
+    warp 4      fetch owners; for each tile: fetch the others
+    warp 5      for each tile: products = owners @ others.T; when there are weights:
+                sums += weights @ others. One thread of it multiplies
+
+Tensor memory: products (64 columns each), weights (32 each: two of 16 bits in one), sums.
+"""
+
+from dataclasses import replace
+
+import cutlass
+from cuda.bindings.driver import CUstream
+from cutlass import cute, pipeline
+from cutlass.cute.nvgpu import cpasync, make_tiled_tma_atom_A, make_tiled_tma_atom_B, tcgen05
+from cutlass.cute.nvgpu.common import OperandMajorMode
+from cutlass.memory import SmemAllocator, TmemAllocator
+from cutlass.utils import blackwell_helpers as blackwell
+
+from rushlight.backends.cute.chips import tensor_columns
+from rushlight.backends.cute.epilogue_impl import number_of
+from rushlight.backends.cute.flash_claims import KEYS, STAGES, STEP
+from rushlight.backends.cute.flash_impl import cuts_of, fetch, wholes_of
+from rushlight.backends.cute.gemm_impl import ALIGN, MODES, flat_tensors
+from rushlight.backends.cute.gemm_umma_impl import (
+    ALONE, COLUMNS, FETCHER, MULTIPLIER, STORING, THREADS, group, way,
+)  # fmt: skip
+from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
+from rushlight.base.dtypes import float32
+
+LANE = 1 << 16  # from a row of tensor memory to the next
+
+
+def product_of(work, number):
+    """How a product is multiplied."""
+    side = side_of(work)
+    modes = [MODES[x[number].is_k_major] for x in (side.owners, side.inners)]
+    return blackwell.make_trivial_tiled_mma(
+        work.kind, work.kind, *modes, cutlass.Float32, tcgen05.CtaGroup.ONE, (STORING, KEYS)
+    )
+
+
+def sum_of(work, number):
+    """How a sum is multiplied: weights are in tensor memory."""
+    side = side_of(work)
+    return blackwell.make_trivial_tiled_mma(
+        work.kind, work.kind, OperandMajorMode.K, MODES[side.others[number].is_k_major],
+        cutlass.Float32, tcgen05.CtaGroup.ONE, (STORING, side.results[number]),
+        tcgen05.OperandSource.TMEM,
+    )  # fmt: skip
+
+
+def plans_of(work):
+    """(how it is multiplied, the tile of that, is it its left factor) of each operand."""
+    side, count, found = side_of(work), len(side_of(work).owners), []
+    for number in range(len(side.operands)):
+        which, at = divmod(number, count)
+        if which < 2:
+            tile = (STORING, KEYS, side.features[at])
+            found.append((product_of(work, at), tile, which == 0))
+        else:
+            at = number - 2 * count
+            found.append((sum_of(work, at), (STORING, side.results[at], KEYS), False))
+    return found
+
+
+def layouts_of(work):
+    """Where the operands lie in shared memory."""
+    make = {True: blackwell.make_smem_layout_a, False: blackwell.make_smem_layout_b}
+    return [
+        make[is_left](mma, tile, work.kind, one.stages)
+        for one, (mma, tile, is_left) in zip(side_of(work).operands, plans_of(work), strict=True)
+    ]
+
+
+def one_of(layout):
+    """A stage of it."""
+    return cute.slice_(layout, (None, None, None, 0))
+
+
+def shared(work, layouts):
+    """Memory for a block of owners and for the ring; all that threads wait for."""
+    memory, kind = SmemAllocator(), work.kind
+    tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
+    count = len(side_of(work).owners)
+    sizes = [cute.size_in_bytes(kind, one_of(x)) for x in layouts]
+    alone = cute.make_layout(ALONE)
+    once, ring = (
+        pipeline.PipelineTmaUmma.create(
+            num_stages=stages, producer_group=group(), consumer_group=group(), tx_count=bytes_,
+            cta_layout_vmnk=alone,
+        )
+        for stages, bytes_ in ((1, sum(sizes[:count])), (STAGES, sum(sizes[count:])))
+    )  # fmt: skip
+    products = pipeline.PipelineUmmaAsync.create(
+        num_stages=1, producer_group=group(), consumer_group=group(STORING), cta_layout_vmnk=alone
+    )
+    weights = pipeline.PipelineAsyncUmma.create(
+        num_stages=1, producer_group=group(STORING), consumer_group=group(), cta_layout_vmnk=alone
+    )
+    return tiles, once, ring, products, weights
+
+
+class Columns:
+    """Where products, weights and sums are in tensor memory, as numbers of columns."""
+
+    def __init__(self, side):
+        self.products = [KEYS * n for n in range(len(side.features))]
+        start = KEYS * len(side.features)
+        self.weights = [start + KEYS // 2 * n for n in range(len(side.weights))]
+        start += KEYS // 2 * len(side.weights)
+        self.sums = [start + sum(side.results[:n]) for n in range(len(side.results))]
+
+
+def rows_at(place, column, count):
+    """All rows of some columns, as a tensor of float32."""
+    return cute.make_tensor(place + column, cute.make_layout((STORING, count), stride=(LANE, 1)))
+
+
+class Row:
+    """A thread's row: what it loads, what it stores. As Pairs, nothing is carried."""
+
+    def __init__(self, work, place, thread, state):
+        self.work, self.side, self.place, self.state = work, side_of(work), place, state
+        self.thread, self.columns = thread, Columns(self.side)
+        state.begin([(thread, number) for number in range(KEYS)])
+        for number, count in enumerate(self.side.results):
+            self._chunks(number, count, self._clear)
+        cute.arch.fence_view_async_tmem_store()
+
+    def __extract_mlir_values__(self):
+        return []
+
+    def __new_from_mlir_values__(self, values):
+        return self
+
+    def _copy(self, column, count, op):
+        """(how, the part of tensor memory) of a copy of `count` columns."""
+        tensor = rows_at(self.place, column, count)
+        atom = cute.make_copy_atom(op(tcgen05.Repetition(count)), cutlass.Float32)
+        tiled = tcgen05.make_tmem_copy(atom, tensor)
+        return tiled, tiled.get_slice(self.thread), tensor
+
+    def load(self, column, count):
+        """Some columns, in registers; wait before they are used."""
+        tiled, mine, tensor = self._copy(column, count, tcgen05.Ld32x32bOp)
+        source = mine.partition_S(tensor)
+        own = cute.make_rmem_tensor(mine.partition_D(tensor).shape, cutlass.Float32)
+        cute.copy(tiled, source, own)
+        return own
+
+    def store(self, column, own):
+        """Registers to columns; wait before others look."""
+        count = cute.size(own)
+        tiled, mine, tensor = self._copy(column, count, tcgen05.St32x32bOp)
+        to = mine.partition_D(tensor)
+        cute.copy(tiled, cute.make_tensor(own.iterator, mine.partition_S(tensor).layout), to)
+
+    def _chunks(self, number, count, do):
+        """`do` for the columns of a sum, as many as a thread has in registers at a time."""
+        step = COLUMNS if count % COLUMNS == 0 else STEP
+        for first in range(0, count, step):
+            do(number, self.columns.sums[number] + first, first, step)
+
+    def _clear(self, number, column, first, step):
+        own = cute.make_rmem_tensor(step, cutlass.Float32)
+        own.fill(0.0)
+        self.store(column, own)
+
+    def _shrink(self, number, column, first, step):
+        own = self.load(column, step)
+        cute.arch.fence_view_async_tmem_load()
+        for at in range(step):
+            own[at] = own[at] * self.state.shrink[0]
+        self.store(column, own)
+
+    def _put(self, number, column, first, step):
+        own = self.load(column, step)
+        cute.arch.fence_view_async_tmem_load()
+        places = [(self.thread, first + at) for at in range(step)]
+        self.state.put_sums(number, own, places)
+
+    def weigh(self, tile):
+        """The products of a tile to weights beside the sums, which shrink."""
+        grid, scores = self.work.grid, cute.make_rmem_tensor(KEYS, cutlass.Float32)
+        for first in range(0, KEYS, COLUMNS):
+            own = [self.load(column + first, COLUMNS) for column in self.columns.products]
+            cute.arch.fence_view_async_tmem_load()
+            found = self.state.weigh(own, tile, first)
+            if grid.softmax is None:
+                for number, one in enumerate(found):
+                    self._weights(number, first, one)
+            else:
+                values = self.state.values(COLUMNS)
+                for number in range(COLUMNS):
+                    scores[first + number] = values.lane(found[0], number, float32)
+        if grid.softmax is not None:
+            soft = self.state.soften(scores.load().ir_value(), KEYS)
+            self._chunks(0, self.side.results[0], self._shrink)
+            self._weights(0, 0, soft)
+        cute.arch.fence_view_async_tmem_store()
+
+    def _weights(self, number, first, found):
+        """Some weights, from the other number `first` on, to their place."""
+        count = found.type.shape[0]
+        own, values = cute.make_rmem_tensor(count, self.work.kind), self.state.values(count)
+        for at in range(count):
+            own[at] = values.lane(found, at, float32).to(self.work.kind)
+        self.store(
+            self.columns.weights[number] + first // 2, cute.recast_tensor(own, cutlass.Float32)
+        )
+
+    def finish(self):
+        """All stores."""
+        self.state.close()
+        for number, count in enumerate(self.side.results):
+            self._chunks(number, count, self._put)
+        self.state.put_owners([self.state.places[0]])
+
+
+@cute.jit
+def compute(done, giving, row, state):
+    """What four warps do."""
+    begin, end = state.runs()
+    for run in cutlass.range(begin, end, unroll=1):
+        low, high = state.tiles_of_run(run)
+        for tile in cutlass.range(low, high, unroll=1):
+            products = done.wait_and_advance()
+            weights = giving.acquire_and_advance()  # the last tile is added
+            row.weigh(tile)
+            products.release()
+            weights.commit()
+    giving.acquire_and_advance()
+    row.finish()
+
+
+class Factors:
+    """What the warp that multiplies knows. As Pairs, nothing is carried."""
+
+    def __init__(self, work, tiles, place):
+        side, columns, count = side_of(work), Columns(side_of(work)), len(side_of(work).owners)
+        self.work, self.side = work, side
+        self.products, self.sums = [], []
+        for number in range(count):
+            mma = product_of(work, number)
+            shape = mma.partition_shape_C((STORING, KEYS))
+            acc = cute.make_tensor(
+                place + columns.products[number], mma.make_fragment_C(shape).layout
+            )
+            left, right = (
+                mma.make_fragment_A(tiles[number]),
+                mma.make_fragment_B(tiles[count + number]),
+            )
+            self.products.append((acc, left, right))
+        for number, n in enumerate(side.results):
+            mma = sum_of(work, number)
+            shape = mma.partition_shape_C((STORING, n))
+            acc = cute.make_tensor(place + columns.sums[number], mma.make_fragment_C(shape).layout)
+            layout = mma.make_fragment_A(mma.partition_shape_A((STORING, KEYS))).layout
+            start = place + columns.weights[side.weight_of(number)]
+            left = cute.make_tensor(cute.recast_ptr(start, dtype=work.kind), layout)
+            self.sums.append((acc, left, mma.make_fragment_B(tiles[2 * count + number])))
+
+    def __extract_mlir_values__(self):
+        return []
+
+    def __new_from_mlir_values__(self, values):
+        return self
+
+    def multiply(self, stage):
+        """All products of a tile."""
+        for number, (acc, left, right) in enumerate(self.products):
+            mma = product_of(self.work, number)
+            mma.set(tcgen05.Field.ACCUMULATE, False)
+            for piece in range(cute.size(left, mode=[2])):
+                a, b = left[None, None, piece, 0], right[None, None, piece, stage]
+                cute.gemm(mma, acc, a, b, acc)
+                mma.set(tcgen05.Field.ACCUMULATE, True)
+
+    def add(self, stage):
+        """All sums of a tile."""
+        for number, (acc, left, right) in enumerate(self.sums):
+            mma = sum_of(self.work, number)
+            mma.set(tcgen05.Field.ACCUMULATE, True)
+            for piece in range(KEYS // STEP):
+                a, b = left[None, None, piece], right[None, None, piece, stage]
+                cute.gemm(mma, acc, a, b, acc)
+
+
+@cute.jit
+def multiply(given, reading, doing, taking, factors, state):
+    """What one warp does."""
+    owners = given.wait_and_advance()
+    begin, end = state.runs()
+    for run in cutlass.range(begin, end, unroll=1):
+        low, high = state.tiles_of_run(run)
+        for _ in cutlass.range(low, high, unroll=1):
+            ready = reading.wait_and_advance()
+            products = doing.acquire_and_advance()
+            factors.multiply(ready.index)
+            products.commit()
+            weights = taking.wait_and_advance()
+            factors.add(ready.index)
+            weights.release()
+            ready.release()
+    owners.release()
+    doing.tail()
+
+
+@cute.kernel
+def attend(
+    loads: tuple, wholes: tuple, memories: tuple, numbers: cute.Tensor, sizes: tuple,
+    work: cutlass.Constexpr,
+):  # fmt: skip
+    """128 owners of one element of the batch."""
+    side = side_of(work)
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, batch = cute.arch.block_idx()
+    warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+    tiles, once, ring, products, weights = shared(work, layouts_of(work))
+    asking, given = once.make_participants()
+    filling, reading = ring.make_participants()
+    doing, done = products.make_participants()
+    giving, taking = weights.make_participants()
+    tensor_memory = TmemAllocator(barrier_for_retrieve=pipeline.NamedBarrier(1, THREADS))
+    tensor_memory.allocate(tensor_columns(side.columns))
+    tensor_memory.wait_for_alloc()
+    place = tensor_memory.retrieve_ptr(cutlass.Float32)
+    state = Pairs(work, ROWS, thread, block, batch, memories, numbers, sizes)
+    if warp == FETCHER:
+        ways = []
+        cuts = cuts_of(work, wholes, block, batch)
+        for (mma, _, is_left), cut, load, tile in zip(
+            plans_of(work), cuts, loads, tiles, strict=True
+        ):
+            mine = mma.get_slice(0)
+            parts = mine.partition_A(cut) if is_left else mine.partition_B(cut)
+            ways.append(way(load, parts, tile))
+        count = len(side.owners)
+        fetch(asking, filling, ways[:count], ways[count:], state, True)
+    elif warp == MULTIPLIER:
+        multiply(given, reading, doing, taking, Factors(work, tiles, place), state)
+    else:
+        tensor_memory.relinquish_alloc_permit()
+        compute(done, giving, Row(work, place, thread, state), state)
+    cute.arch.barrier()
+    tensor_memory.free(place)
+
+
+@cute.jit
+def launch_side(
+    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
+    work: cutlass.Constexpr,
+):  # fmt: skip
+    """Launches `attend` for every block of owners."""
+    known = dict(zip(work.size_names, sizes, strict=False))
+    wholes = wholes_of(work, memories, known)
+    load, loads, coordinates = cpasync.CopyBulkTensorTileG2SOp(), [], []
+    for (mma, tile, is_left), x, layout in zip(
+        plans_of(work), wholes, layouts_of(work), strict=True
+    ):
+        make = make_tiled_tma_atom_A if is_left else make_tiled_tma_atom_B
+        atom, tensor = make(load, x, one_of(layout), tile, mma, ALONE)
+        loads.append(atom)
+        coordinates.append(tensor)
+    flat, words = flat_tensors(work, memories, numbers, known)
+    attend(tuple(loads), tuple(coordinates), flat, words, sizes, work).launch(
+        grid=(cute.ceil_div(wholes[0].shape[0], STORING), 1, number_of(work.batch, known)),
+        block=(THREADS, 1, 1), stream=stream,
+    )  # fmt: skip
+
+
+@cute.jit
+def launch(
+    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
+    work: cutlass.Constexpr,
+):  # fmt: skip
+    """Launches the kernel of each side, one after the other."""
+    for side in cutlass.range_constexpr(len(work.sides)):
+        launch_side(memories, numbers, sizes, stream, replace(work, side=work.sides[side]))
