@@ -32,7 +32,7 @@ from rushlight.ir.symint import Expr, Var, ceildiv, maximum, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr
-Lowered = tuple[list[c.Kernel], list[c.Array]]
+Lowered = tuple[Sequence[c.Kernel], Sequence[c.Array]]
 BLOCKS = 64
 SPAN = BLOCKS * BLOCK
 ROOM = 16 * (BLOCKS + 2)  # shared bytes of one pass

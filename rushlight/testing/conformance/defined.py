@@ -25,7 +25,7 @@ MOST_QUOTIENT = (2.0**72, 2.0**106)
 def counted(root: Node, read: Read) -> np.ndarray | None:
     rule = _RULES.get(root.name)
     found = None if rule is None else rule(root, interpret(root.src, read))
-    return None if found is None else np.broadcast_to(found, root.shape)
+    return None if found is None else np.broadcast_to(found, root.shape)  # type: ignore
 
 
 def _cast(root: Node, sources: list[np.ndarray]) -> np.ndarray | None:
