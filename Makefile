@@ -13,7 +13,7 @@ python := $(bin)/python
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all test-backends test-backends-quick lint format parity oracle transforms onnx bench doctor clean \
-        test-programs
+        test-programs test-intel-opencl
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,14 @@ test-backends: $(VENV)/.with-test  ## conformance and models on every backend (B
 	$(call models,$(BACKENDS),$(CHECKED_MODELS),)
 	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
 	$(python) -m pytest -n 2 $(cute_tests) -q $(ARGS)
+
+# Where pip has Intel's runtime: x86 on Linux. Its libraries lie in the environment's lib.
+intel_icd = build/intel-icd
+test-intel-opencl: $(VENV)/.with-test $(VENV)/.with-intel  ## OpenCL by Intel's runtime for CPUs, which has subgroups
+	mkdir -p $(intel_icd) && echo $(abspath $(VENV))/lib/libintelocl.so > $(intel_icd)/intel.icd
+	OCL_ICD_VENDORS=$(abspath $(intel_icd)) LD_LIBRARY_PATH=$(abspath $(VENV))/lib RUSHLIGHT_CACHE=0 \
+	    $(python) -m pytest -n 2 tests/conformance/test_backend.py tests/unit/backends/test_scan_long.py \
+	    --backend=opencl -m "not slow" -k "static or sampled or opencl" -q $(ARGS)
 
 # What of it fits beside the other stages of .ci/run.
 test-backends-quick: $(VENV)/.with-test  ## the part of it that .ci/run does

@@ -103,6 +103,13 @@ def _sparse(name: str) -> Any:
 _LEGACY.sparse = _sparse
 
 
+def _optimized(*args: Any) -> Any:
+    return importlib.import_module("rushlight._dynamo.optimized_module").OptimizedModule(*args)
+
+
+_LEGACY.optimized = _optimized
+
+
 def __getattr__(name: str) -> Any:
     if name in _TABLE:
         value = _TABLE[name]

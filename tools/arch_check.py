@@ -47,7 +47,11 @@ ARROWS: dict[str, set[str]] = {
     "engine": _CORE | {"compiler", "runtime", "backends/registry"},
     "tensors": _CORE | {"autograd", "engine", "runtime"},
     "attention": _CORE | {"autograd", "engine", "tensors"} | _PUBLIC,
-    "distributed": _CORE | {"autograd", "engine", "tensors", "nn", "optim", "runtime"} | _PUBLIC,
+    "distributed": _CORE
+    | {"autograd", "engine", "tensors", "nn", "optim", "runtime"}
+    | {"utils", "serialization", "amp", "overrides"}
+    | _PUBLIC,
+    "_subclasses": {"overrides", "utils"} | _PUBLIC,
     # Public namespaces that are one file at the top: they publish what `tensors` defines.
     "linalg": {"base", "tensors"},
     "special": {"tensors"},
@@ -81,7 +85,7 @@ ARROWS: dict[str, set[str]] = {
     "storage": {"tensors"},
     "library": _PUBLIC,
     "_C": _PUBLIC,
-    "_dynamo": {"compiler"} | _PUBLIC,
+    "_dynamo": {"compiler", "nn"} | _PUBLIC,
     "_inductor": {"base"},  # a few of its settings are heard: base/config.py, `tell`
     "version": set(),
     "__main__": {"cli"},

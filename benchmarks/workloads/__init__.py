@@ -28,6 +28,7 @@ NAMES = (
     "sdpa",
     "flex",
     "decode",
+    "smollm",
     "fused_loss",
     "optimizers",
     "sort_scan",

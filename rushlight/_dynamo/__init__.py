@@ -8,6 +8,7 @@ from typing import Any
 import rushlight as torch
 from rushlight import names as _names
 from rushlight._dynamo import config, exc
+from rushlight._dynamo.optimized_module import OptimizedModule
 from rushlight.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -26,11 +27,6 @@ __all__ = [
     "mark_dynamic", "mark_static", "mark_static_address", "maybe_mark_dynamic", "nonstrict_trace",
     "optimize", "reset", "set_stance", "substitute_in_graph",
 ]  # fmt: skip
-
-
-class OptimizedModule(torch.nn.Module):
-    """The class of PyTorch's compiled modules. `torch.compile` gives a module of the same class as
-    the one it was given, so nothing is an instance of this one."""
 
 
 def optimize(backend: Any = None, *, nopython: bool = False, dynamic: Any = None, **_: Any) -> Any:

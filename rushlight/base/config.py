@@ -171,6 +171,9 @@ SETTINGS: tuple[Setting, ...] = (
             "Threads of a kernel; 0: as many as this process may use cores."),
     Setting("cpu_features", "RUSHLIGHT_CPU_FEATURES", FEATURES, "",
             "LLVM features to add or take from those of this CPU, as in '-avx512f,+fma'."),
+    Setting("float32_products", "RUSHLIGHT_FLOAT32_PRODUCTS",
+            _choice("highest", "high", "medium"), "highest",
+            "How exact matrix products of float32 are on CPUs with AMX; elsewhere: highest."),
     Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
@@ -218,6 +221,7 @@ class Config:
     max_autotune_gemm_backends: str
     num_threads: int
     cpu_features: str
+    float32_products: str
     torch_home: str
     max_pending: int
     spin_us: int

@@ -148,10 +148,14 @@ def _examine_use() -> list[Line]:
     if config.cpu_features:
         change = f"changed by RUSHLIGHT_CPU_FEATURES: {config.cpu_features}"
         lines.append(Line("info", "features used", change))
-    pool = f"rushlight.backends.{config.backend}.pool"
-    if importlib.util.find_spec(pool) is not None:
-        state = importlib.import_module(pool).describe_pool()
-        lines.append(Line("info", "thread pool", state))
+    for part, title, function in (
+        ("pool", "thread pool", "describe_pool"),
+        ("tiles_here", "tile registers", "describe_tiles"),
+    ):
+        name = f"rushlight.backends.{config.backend}.{part}"
+        if importlib.util.find_spec(name) is not None:
+            state = getattr(importlib.import_module(name), function)()
+            lines.append(Line("info", title, state))
     return lines
 
 

@@ -33,6 +33,8 @@ class Caps:
     subgroup       how many neighbours of a group can exchange values without memory; 1: none
     groups         how many groups are kept busy at once, about
     most_groups    how many groups one launch may have
+    matrices       the side of matrices that a subgroup multiplies at once; 1: no units for it
+    progress       groups that have begun go on while others wait for them
     index_bytes    of an integer that holds any offset of a buffer
     max_buffers    most buffers of one kernel; 0: any number
     """
@@ -51,6 +53,8 @@ class Caps:
     most_groups: int = 1 << 31
     index_bytes: int = 8
     max_buffers: int = 0
+    progress: bool = False
+    matrices: int = 1
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ class Session:
         self.foreign: dict[Any, Node] = {}
         self._look_around()
 
+    def of_all_examples(self, node: Node) -> tuple[Node, Session | None] | None:
+        """In a vmapped call: the value for all examples, and the session outside of the call."""
+        return None
+
     def note_grad(self, tensor: Any, grad: Any) -> None:
         """`tensor.grad`, which is `grad` now, is about to be read or changed."""
         self.grads.setdefault(id(tensor), (tensor, grad))

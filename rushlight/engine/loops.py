@@ -19,13 +19,14 @@ from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.programs import Program
 from rushlight.engine.realize import LOCK, PROGRAMS
 from rushlight.engine.signature import Recording, record
+from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node, buffer_node, topological
 from rushlight.ir.text import parse_graph
 from rushlight.ops.time_loop import Runner, flat_spans
 from rushlight.runtime.buffer import allocate, from_address
 
 MOST_STEPS = 256
-_STEPS: OrderedDict[tuple[str, str], Step] = OrderedDict()
+_STEPS: OrderedDict[tuple, Step] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Step:
 
 def find_step(text: str) -> Step:
     """The compiled step of a text."""
-    key = (text, config.backend)
+    key = (text, config.backend, settings_family())
     found = _STEPS.pop(key, None)
     if found is None:
         found = _compile(text)

@@ -153,6 +153,17 @@ def read(node: Node) -> np.ndarray:
     return node.buffer.view(node.dtype, node.shape)
 
 
+def read_alone(node: Node) -> np.ndarray:
+    """The value of this node only: what else waits stays as it is, and nothing is overwritten."""
+    if node.leaf != "buffer":
+        with LOCK:
+            try:
+                _compute([node], None)
+            except RunFailed as failed:
+                raise failed.error from None
+    return node.buffer.view(node.dtype, node.shape)
+
+
 def _pending(refs: Sequence[Ref]) -> tuple[dict[Node, None], list[Node], list[Node]]:
     """What cells wait for: to compute, saved for a backward only, lost in a run that failed."""
     roots: dict[Node, None] = {}

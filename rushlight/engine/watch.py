@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rushlight.engine.programs import Program
 
 _ADDED: list[Listener] = []
-_FAMILIES: list[int] = [0]
+_FAMILIES: list[int | str] = [0]
 _NUMBERS = itertools.count(1)
 _LOCK = threading.Lock()
 
@@ -54,9 +54,19 @@ def listening(listener: Listener) -> Iterator[int]:
         origin.refresh()
 
 
-def program_family() -> int:
+def program_family() -> int | str:
     """Part of the key of programs: explained ones are kept apart from the others (0)."""
     return _FAMILIES[-1]
+
+
+def settings_family() -> int | str:
+    """What stands for the settings that a program changed on its way and that change kernels."""
+    return _FAMILIES[0]
+
+
+def change_family(name: int | str) -> None:
+    """Such a setting has changed: programs made before are for its old value. 0: as at first."""
+    _FAMILIES[0] = name
 
 
 class _Quiet:

@@ -47,7 +47,7 @@ WITH_DIMS = frozenset(
 LEADING = frozenset(
     """scaled_dot_product_attention inverse solve cholesky cholesky_info eigh svd qr det
     slogdet_sign logabsdet eig lu solve_triangular cholesky_solve pinv ldl ldl_solve tril
-    triu""".split()
+    triu geqrf pivot_permutation whole_qr whole_svd""".split()
 )
 # Operands of these that have a dimension less than the others.
 VECTORS = {"ldl_solve": (1,)}

@@ -195,6 +195,8 @@ class _Call:
         offset = default_generator._offset
         with Example(self.randomness) as example:
             given, leaves = _examples(example, values, nodes, edges)
+            since = example.start if self.randomness == "different" else None
+            batch = example.batch = Batch(self.size, dict(leaves), since)
             seen, WATCH.seen = WATCH.seen, []
             try:
                 results = self.func(*given)
@@ -202,8 +204,6 @@ class _Call:
                 watched, WATCH.seen = WATCH.seen, seen
             flat, spec = tree_flatten(results)
             _check_results(flat)
-            since = example.start if self.randomness == "different" else None
-            batch = Batch(self.size, dict(leaves), since)
             found = [full(v, self.size) for v in batch.values([r._value() for r in flat])]
             needs = [r.requires_grad for r in flat]
         made = [TENSORS.make(node) for node in found]

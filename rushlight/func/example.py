@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from rushlight.engine import capture
 from rushlight.engine.capture import Session, open_session
 from rushlight.engine.live import live_refs, next_order
+from rushlight.func.batch_graph import Batch
 from rushlight.func.batch_rules import NoRule
 from rushlight.ir.node import Node, buffer_node, next_serial, topological
 from rushlight.tensors.size import row_major
@@ -89,6 +90,12 @@ class Example(Session):
         self.tracked, self.predicates = [], []
         self.start, self.first = next_serial(), next_order()
         self.leaves: list[Node] = []
+        self.batch: Batch | None = None  # set when the leaves are made
+
+    def of_all_examples(self, node: Node) -> tuple[Node, Session | None] | None:
+        if self.batch is None:
+            return None
+        return self.batch.values([node])[0].node, self.outer
 
     def _look_around(self) -> None:
         """Nothing is replayed, so nothing is noted."""

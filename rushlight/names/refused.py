@@ -12,7 +12,7 @@ REFUSED: dict[str, str] = {
     "or flex_attention with a document mask",
 }
 _QUANTIZED = "there are no quantized dtypes"
-_ONE_PROCESS = "programs run as one process; groups of more are not there yet"
+_ONE_PROCESS = "it is for several processes, and groups of more than one are not there yet"
 # A module, for all modules below it too -> the reason.
 STAND_INS: dict[str, str] = {
     "torch.utils.cpp_extension": "tensors have no C++ classes; torch.library.custom_op makes an "

@@ -30,6 +30,8 @@ class Parameter(torch.Tensor):
         """Share the memory of `data` in a new leaf tensor."""
         if data is None:
             data = torch.empty(0)
+        if type(data) is not torch.Tensor and hasattr(data, "_as_parameter"):  # a DTensor
+            return data._as_parameter(requires_grad)
         return torch.Tensor._make_subclass(cls, data.detach(), requires_grad)
 
     def __repr__(self) -> str:

@@ -52,6 +52,7 @@ from rushlight.ops import (  # noqa: F401
     statistics,
     time_loop,
     unary,
+    whole_factors,
     window,
 )
 

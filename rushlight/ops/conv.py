@@ -14,7 +14,7 @@ import numpy as np
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add
-from rushlight.ops.build import conj_of, expand_to
+from rushlight.ops.build import conj_of, expand_to, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.conv_depthwise import depthwise, depthwise_weight_back, is_depthwise
 from rushlight.ops.conv_phases import phases_back, suits_phases
@@ -88,8 +88,12 @@ def conv_decompose(
     sliding: bool = False,
 ) -> Any:
     padded = pad_space(input, padding, padding, 0)
+    if bias is None:
+        return correlate(padded, weight, stride, dilation, groups, sliding)
+    wide = input.dtype.compute  # one rounding, after the sum
+    padded, weight, bias = (to_dtype(x, wide) for x in (padded, weight, bias))
     out = correlate(padded, weight, stride, dilation, groups, sliding)
-    return out if bias is None else add(out, per_channel(bias, out.ndim))
+    return to_dtype(add(out, per_channel(bias, out.ndim)), input.dtype)
 
 
 def swapped_weight(weight: Any, groups: int) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ops.binary import add
-from rushlight.ops.build import conj_of, slice_dim
+from rushlight.ops.build import conj_of, slice_dim, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.conv import correlate, per_channel, spread_back, weight_back
 from rushlight.ops.meta import Meta
@@ -42,8 +42,12 @@ def transpose_decompose(
     dilation: Any = (1,),
 ) -> Any:
     space = _space(input.shape[2:], weight.shape[2:], (stride, padding, output_padding, dilation))
+    if bias is None:
+        return spread_back(input, weight, space, stride, padding, dilation, groups)
+    dtype, wide = input.dtype, input.dtype.compute  # one rounding, after the sum
+    input, weight, bias = (to_dtype(x, wide) for x in (input, weight, bias))  # noqa: A001
     out = spread_back(input, weight, space, stride, padding, dilation, groups)
-    return out if bias is None else add(out, per_channel(bias, out.ndim))
+    return to_dtype(add(out, per_channel(bias, out.ndim)), dtype)
 
 
 def transpose_grad(

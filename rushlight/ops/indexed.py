@@ -11,6 +11,7 @@ from rushlight.base.dtypes import bool_, float32, int64, uint8
 from rushlight.ir.opdef import Arg, Attr, Call, Dim, NotDifferentiable, Size, op
 from rushlight.ops.binary import div, eq, logical_and, mul
 from rushlight.ops.build import conj_of, full, swap_last, zeros
+from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.rules import (
     Shape,
@@ -25,6 +26,7 @@ from rushlight.ops.rules import (
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, whole
 from rushlight.ops.select import cast, where
 
+NEVER = (1 << 63) - 1  # after every number of an element
 SCATTER_KINDS = ("set", "sum", "prod", "max", "min")
 
 
@@ -120,16 +122,22 @@ def scatter_grad(g: Any, x: Any, src: Any, indices: Any, out: Any, kind: str, me
 
 
 def _scatter_prod_grad(g: Any, x: Any, src: Any, indices: Any, out: Any, meta: Meta) -> tuple:
-    """out / operand; where the operand is the only 0 of its place, the product of the others."""
+    """out / operand; for a 0 the product of the others. Written so for the first and the last 0 of
+    src in a place, it can be differentiated again also where there are two."""
     one = full((), 1, meta.dtype("x"))
     x_zero, src_zero = eq(x, 0.0), eq(src, 0.0)
     by_x = mul(g, scatter_nd(where(x_zero, one, x), src, indices, kind="prod"))
     by_x = div(by_x, where(x_zero, one, x))
-    count = scatter_nd(cast(x_zero, int64), cast(src_zero, int64), indices, kind="sum")
-    alone = logical_and(src_zero, eq(gather_nd(count, indices), 1))
-    others = scatter_nd(x, where(alone, one, src), indices, kind="prod")
-    plain = div(gather_nd(mul(g, out), indices), where(src_zero, one, src))
-    return by_x, where(alone, gather_nd(mul(g, others), indices), plain)
+    by_src = div(gather_nd(mul(g, out), indices), where(src_zero, one, src))
+    shape = meta.shape("src")
+    number = late.reshape(late.iota(math.prod(shape), int64), shape)
+    for kind, none in (("max", -1), ("min", NEVER)):
+        found = where(src_zero, number, none)
+        ends = scatter_nd(full(meta.shape("x"), none, int64), found, indices, kind=kind)
+        end = logical_and(src_zero, eq(number, gather_nd(ends, indices)))
+        others = scatter_nd(x, where(end, one, src), indices, kind="prod")
+        by_src = where(end, gather_nd(mul(g, others), indices), by_src)
+    return by_x, by_src
 
 
 def scatter_nd_grad(g: Any, indices: Any, kind: str, meta: Meta) -> tuple:

@@ -127,7 +127,9 @@ addcmul = composite(
     "x + value * a * b.",
     (Arg("x"), Arg("tensor1"), Arg("tensor2"), Value("value", 1)),
     lambda x, tensor1, tensor2, value: x + like(value, x.dtype) * tensor1 * tensor2,
-    lambda x, tensor1, tensor2, value: (x + value * tensor1 * tensor2).astype(x.dtype),
+    lambda x, tensor1, tensor2, value: (x + ref.factor(value, x) * tensor1 * tensor2).astype(
+        x.dtype
+    ),
     dtype=common_dtype,
     torch=torch_names("addcmul"),
     samples=_three,

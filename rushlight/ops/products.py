@@ -13,8 +13,17 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.opdef import Arg, Call, Value
+from rushlight.ops import reference as ref
 from rushlight.ops.binary import add, eq, mul
-from rushlight.ops.build import conj_of, expand_to, like, reshape_to, sum_to_shape, swap_last
+from rushlight.ops.build import (
+    conj_of,
+    expand_to,
+    like,
+    reshape_to,
+    sum_to_shape,
+    swap_last,
+    to_dtype,
+)
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
@@ -158,8 +167,11 @@ matmul = composite(
 
 def linear_decompose(input: Any, weight: Any, bias: Any = None) -> Any:  # noqa: A002
     columns = permute(weight, (1, 0)) if weight.ndim == 2 else weight
-    product = matmul_decompose(input, columns)
-    return product if bias is None else add(product, bias)
+    if bias is None:
+        return matmul_decompose(input, columns)
+    wide = input.dtype.compute  # one rounding, after the sum
+    product = matmul_decompose(to_dtype(input, wide), to_dtype(columns, wide))
+    return to_dtype(add(product, to_dtype(bias, wide)), input.dtype)
 
 
 def linear_grad(g: Any, input: Any, weight: Any, meta: Meta) -> tuple:  # noqa: A002
@@ -297,7 +309,9 @@ def _added(name: str, doc: str, shapes: tuple) -> Any:
         doc,
         (Arg("input"), Arg("a"), Arg("b"), Value("beta", 1), Value("alpha", 1)),
         addmm_decompose,
-        lambda x, a, b, beta, alpha: beta * x + alpha * np.matmul(a, b),
+        lambda x, a, b, beta, alpha: (
+            ref.factor(beta, x) * x + ref.factor(alpha, x) * np.matmul(a, b)
+        ),
         shape=addmm_shape,
         dtype=lambda call: call["input"].dtype,
         torch=(f"torch.{name}", f"Tensor.{name}", f"Tensor.{name}_"),

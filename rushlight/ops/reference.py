@@ -20,6 +20,11 @@ def elementwise(function: Callable[[float], float]) -> Callable[[np.ndarray], np
     return apply
 
 
+def factor(value: Any, x: np.ndarray) -> Any:
+    """A number that multiplies whole numbers is a whole number, as in PyTorch: 0.5 becomes 0."""
+    return value if np.asarray(x).dtype.kind not in "iu" else np.asarray(value).astype(x.dtype)
+
+
 def _digamma(x: float) -> float:
     if math.isnan(x) or x == -math.inf:
         return math.nan

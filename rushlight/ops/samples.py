@@ -21,6 +21,8 @@ class Sample:
     attrs: dict[str, Any] = field(default_factory=dict)
     # Names of operands that are not checked by finite differences (ties, step functions).
     skip: tuple[str, ...] = ()
+    # Attributes that depend on the operands' dtype, from its short name ("f32").
+    typed: Callable[[str], dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import float32, float64, int64
 from rushlight.ir.opdef import Arg, Dim
 from rushlight.ir.symint import ceildiv
 from rushlight.ops import reference as ref
@@ -18,6 +18,7 @@ from rushlight.ops.composite import composite
 from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
+from rushlight.ops.phases import running_complex_logsumexp, with_turns
 from rushlight.ops.reduce import (
     reduce_max,
     reduce_sum,
@@ -29,7 +30,7 @@ from rushlight.ops.rules import inexact_dtype, is_static, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, over_dim
 from rushlight.ops.select import where
 from rushlight.ops.statistics import logsumexp_decompose
-from rushlight.ops.unary import abs_, exp, isfinite, log, log1p
+from rushlight.ops.unary import abs_, exp, isfinite, log, log1p, reciprocal
 
 INPUTS = (Arg("input"), Dim("dim"))
 ERRORS = (ErrorSample((np.ones((2, 3)),), {"dim": 2}, IndexError, "Dimension out of range"),)
@@ -67,7 +68,10 @@ def softmax_rule(x: Any, dim: int) -> Any:
     if _is_empty(x, dim):
         return x
     e = exp(x - over_last(x, dim, reduce_max))
-    return e / over_last(e, dim, reduce_sum)
+    total = over_last(e, dim, reduce_sum)
+    # One division for a row, where the quotient's dtype can hold it: the rounding that it adds is
+    # far below that of x in exp(x).
+    return e * reciprocal(total) if x.dtype in (float32, float64) else e / total
 
 
 def log_softmax_rule(x: Any, dim: int) -> Any:
@@ -243,7 +247,9 @@ def _upto(x: Any) -> Any:
 
 def _complex_running(x: Any) -> Any:
     """Of complex numbers: n * n work."""
-    return _from_largest(_upto(x))
+    if _is_empty(x, x.ndim - 1):
+        return x
+    return with_turns(x, _from_largest(_upto(x)))
 
 
 def _from_largest(rows: Any) -> Any:
@@ -281,7 +287,7 @@ def _complex_logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Met
 
 def running_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     if x.dtype.kind == "c":
-        return np.log(np.cumsum(np.exp(x), axis=axis))
+        return running_complex_logsumexp(x, axis)
     return np.logaddexp.accumulate(x, axis=axis)
 
 

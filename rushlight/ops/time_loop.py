@@ -10,11 +10,13 @@ compile does not depend on the number of times.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from rushlight.base.dtypes import DType
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import topological
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, op
@@ -59,6 +61,19 @@ def check_loop(call: Call) -> None:
         raise ValueError(
             f"time_loop: {len(call['keeps'])} keeps for {len(call['sizes'])} results of a step"
         )
+    for dtype, place in zip(read_dtypes(call["step"]), call["reads"], strict=True):
+        given = call["operands"][place].dtype
+        if given is not dtype:
+            raise TypeError(
+                f"time_loop: operand {place} is {given.name}, its step reads {dtype.name}"
+            )
+
+
+@functools.lru_cache(maxsize=256)
+def read_dtypes(step: str) -> tuple[DType, ...]:
+    """Of what a step reads. Who runs it takes the memory as it is."""
+    nodes = topological(list(parse_graph(step)))
+    return tuple(node.dtype for node in nodes if node.leaf == "buffer")
 
 
 def run_compiled(operands: Sequence[np.ndarray], **attrs: Any) -> np.ndarray:
@@ -97,16 +112,14 @@ def loop_meaning(
     return out
 
 
-# h' = h * x + h, kept at all times.
-SAMPLE_STEP = """\
-%0 = buffer : f32[3]
-%1 = buffer : f32[3]
-%2 = mul(%0, %1) : f32[3]
-%3 = add(%2, %0) : f32[3]
-return %3
-"""
+def sample_step(kind: str) -> dict[str, str]:
+    """h' = h * x + h, kept at all times."""
+    lines = ("%0 = buffer", "%1 = buffer", "%2 = mul(%0, %1)", "%3 = add(%2, %0)")
+    return {"step": "".join(f"{line} : {kind}[3]\n" for line in lines) + "return %3\n"}
+
+
 SAMPLE = {
-    "step": SAMPLE_STEP,
+    **sample_step("f32"),
     "reads": (0, 1),
     "carries": (0,),
     "sequences": 1,
@@ -136,8 +149,10 @@ time_loop = op(
     grad=NotDifferentiable("who records a loop writes another loop for its gradient"),
     check=check_loop,
     samples=lambda rng: [
-        Sample(([array(rng, 3), array(rng, 4, 3)],), dict(SAMPLE)),
-        Sample(([array(rng, 3), array(rng, 2, 3)],), SAMPLE | {"backwards": True}),
+        Sample(([array(rng, 3), array(rng, 4, 3)],), dict(SAMPLE), typed=sample_step),
+        Sample(
+            ([array(rng, 3), array(rng, 2, 3)],), SAMPLE | {"backwards": True}, typed=sample_step
+        ),
     ],
     error_samples=(
         ErrorSample(

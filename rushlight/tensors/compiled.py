@@ -30,6 +30,7 @@ from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import LOCK, flush
 from rushlight.engine.snapshot import SIMPLE
+from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
@@ -37,7 +38,7 @@ from rushlight.tensors.generator import Generator
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
-from rushlight.tensors.tensor import Tensor
+from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
@@ -86,7 +87,9 @@ def compile(  # noqa: A001  (PyTorch's name)
     else:
         compiled = CompiledFunction(model, fullgraph)
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
-        return _compiled_module(model, compiled)
+        settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
+                    "options": options}  # fmt: skip
+        return LEGACY.optimized(model, compiled, settings)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
 
 
@@ -99,18 +102,6 @@ def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
         )
     if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-
-
-def _compiled_module(model: Any, compiled: Callable[..., Any]) -> Any:
-    """A module whose `__call__` is compiled: everything else is the module's."""
-    kind = type(model)
-    members: dict[str, Any] = {"__call__": lambda self, *args, **kwargs: compiled(*args, **kwargs)}
-    members["_orig_mod"] = property(lambda self: model)  # where PyTorch keeps the module
-    subclass = type(kind.__name__, (kind,), {**members, "_compiled": staticmethod(compiled)})
-    subclass.__module__, subclass.__qualname__ = kind.__module__, kind.__qualname__
-    optimized = object.__new__(subclass)
-    optimized.__dict__ = model.__dict__
-    return optimized
 
 
 class _Ways(Ways):
@@ -144,6 +135,13 @@ class _Kind:
 
 
 _modes = operator.attrgetter("grad", "inference")
+
+
+def _mode() -> tuple:
+    """What a call depends on beside its arguments and what its code reads."""
+    return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
+
+
 _argument_parts = operator.attrgetter(
     "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
 )
@@ -157,14 +155,14 @@ class LastCall:
     def __init__(self, entry: Replay, args: tuple) -> None:
         self.entry = entry
         self.parts = list(map(_argument_parts, args))
-        self.modes = (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype)
+        self.modes = _mode()
 
     def run(self, args: tuple) -> Any:
         """The result, or NotImplemented when this call may be another one."""
         try:
             fits = (
                 list(map(_argument_parts, args)) == self.parts
-                and (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype) == self.modes
+                and _mode() == self.modes
                 and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
             )
         except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
@@ -213,10 +211,7 @@ class CompiledFunction:
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         try:
-            key = (
-                spec, tuple(map(_describe, leaves)), _aliases(tensors), STATE.grad,
-                STATE.inference, Defaults.dtype, AUTOCAST.dtype,
-            )  # fmt: skip
+            key = (spec, tuple(map(_describe, leaves)), _aliases(tensors), _mode())
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
             return self._fn(*args, **kwargs)
@@ -248,7 +243,7 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
+            mode = _mode()
             session = Session()
             holders = _arguments_in_memory(session, tensors)
             try:
@@ -262,8 +257,7 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                now = (STATE.grad, STATE.inference, Defaults.dtype, AUTOCAST.dtype)
-                if not guards.holds() or mode != now:
+                if not guards.holds() or mode != _mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)

@@ -216,28 +216,35 @@ def _check_line(name: str, start: Any, end: Any, steps: Any) -> None:
         raise RuntimeError("number of steps must be non-negative")
 
 
+def is_complex_number(value: Any) -> bool:
+    return value._dtype.is_complex if isinstance(value, Tensor) else isinstance(value, complex)
+
+
+def _end_of_line(value: Any, dtype: DType) -> Node:
+    if isinstance(value, Tensor):
+        return ops.cast.node(value._value(), dtype)
+    return number_node(complex(value) if dtype.is_complex else float(value), dtype)
+
+
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: DType | None = None, **options: Any
 ) -> Tensor:
     """Counted from the start in the first half and from the end in the second, as PyTorch."""
     _check_line("linspace", start, end, steps)
-    numbers = [v.item() if isinstance(v, Tensor) else v for v in (start, end)]
-    if dtype is None and any(isinstance(v, complex) for v in numbers):
+    if dtype is None and any(is_complex_number(v) for v in (start, end)):
         dtype = Defaults.dtype.to_complex()
     dtype = dtype or _out_dtype(options)
     wide = dtype if dtype.is_inexact else Defaults.dtype
-    first, last = (complex(v) if wide.is_complex else float(v) for v in numbers)
+    first, last = (_end_of_line(v, wide) for v in (start, end))
     count = ops.iota.node(int(steps), wide.to_real())
     index = count if wide is count.dtype else ops.cast.node(count, wide)
     if steps <= 1:
-        node = ops.add.node(index, number_node(first, wide))
+        node = ops.add.node(index, first)
     else:
-        step = number_node(
-            ((np.asarray(last, wide.np) - np.asarray(first, wide.np)) / (steps - 1)).item(), wide
-        )
-        up = ops.add.node(ops.mul.node(index, step), number_node(first, wide))
+        step = ops.div.node(ops.sub.node(last, first), number_node(steps - 1, wide))
+        up = ops.add.node(ops.mul.node(index, step), first)
         back = ops.sub.node(number_node(steps - 1, wide), index)
-        down = ops.sub.node(number_node(last, wide), ops.mul.node(back, step))
+        down = ops.sub.node(last, ops.mul.node(back, step))
         half = number_node(float(steps // 2), count.dtype)
         node = ops.where.node(ops.lt.node(count, half), up, down)
     return made(node if dtype is wide else ops.cast.node(node, dtype), **options)

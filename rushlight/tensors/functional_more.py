@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
+from rushlight.base.dtypes import int64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.autocast_rules import follow_all
 from rushlight.tensors.creation import arange
@@ -19,10 +20,12 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functional_image import batched, per_dim, unbatched
 from rushlight.tensors.functional_loss import reduced_by, reduction_of
 from rushlight.tensors.functions_reduce import amax, vector_norm
+from rushlight.tensors.functions_reduce import any as any_
 from rushlight.tensors.functions_reduce import sum as sum_
 from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat, stack
-from rushlight.tensors.functions_view import reshape, unsqueeze
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, reshape, unsqueeze
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.random import rand
@@ -78,14 +81,12 @@ def multilabel_margin_loss(
     x = reshape(input, (1, -1)) if input.dim() < 2 else input
     at = reshape(target, (1, -1)) if input.dim() < 2 else target
     classes = x._shape[1]
-    labels = look(at)
-    valid = np.cumprod(labels >= 0, 1).astype(bool)
-    hit = np.zeros(labels.shape, bool)
-    for row, keep in enumerate(valid):
-        hit[row, labels[row][keep]] = True
+    valid = apply(ops.cumprod, ((at >= 0).to(int64), 1)) > 0
+    named = apply(ops.logical_and, (unsqueeze(at, 2) == arange(classes), unsqueeze(valid, 2)))
+    hit = any_(named, 1, True)
     real = apply(ops.gather, (x, 1, at.clamp(min=0)))
     each = (1 - unsqueeze(real, 2) + unsqueeze(x, 1)).clamp(min=0)
-    pairs = known(valid[:, :, None] & ~hit[:, None, :])
+    pairs = apply(ops.logical_and, (unsqueeze(valid, 2), ~hit))
     result = sum_(_where(pairs, each, 0.0), (1, 2)) / classes
     return reduced_by(reshape(result, ()) if input.dim() < 2 else result, how)
 
@@ -250,15 +251,12 @@ def _fractional(spatial: int) -> Callable:
         _check_windows(name, have, sizes, kernel)
         n, c = batch._shape[:2]
         draws = rand(n, c, spatial) if _random_samples is None else _random_samples
-        u = look(draws.detach())  # PyTorch rounds in its dtype
-        lead = -1 if u.size else n
-        u = np.broadcast_to(u.reshape(lead, u.shape[-2], spatial), (n, c, spatial))
+        lead = -1 if draws.numel() else n
+        u = expand(reshape(draws.detach(), (lead, draws._shape[-2], spatial)), (n, c, spatial))
         taps = math.prod(kernel)
-        places = _window_places(u, have, sizes, kernel).reshape(n, c, math.prod(sizes), taps)
         lines = reshape(batch, (n, c, math.prod(batch._shape[2:])))
-        at = known(
-            np.ascontiguousarray(places.reshape(n, c, math.prod(sizes) * taps).astype(np.int64))
-        )
+        places = _window_places(u, have, sizes, kernel)
+        at = reshape(places, (n, c, math.prod(sizes) * taps))
         wide = reshape(apply(ops.gather, (lines, 2, at)), (n, c, math.prod(sizes), taps))
         best = apply(ops.argmax, (wide.detach(), 3, True))
         values = reshape(apply(ops.gather, (wide, 3, best)), (n, c, *sizes))
@@ -286,29 +284,30 @@ def _check_windows(
 
 
 def _window_places(
-    u: np.ndarray, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
-) -> np.ndarray:
+    u: Tensor, have: tuple[int, ...], sizes: tuple[int, ...], kernel: tuple[int, ...]
+) -> Tensor:
     """Flat places of all windows: (N, C, *sizes, *kernel)."""
-    n, c, spatial = u.shape
-    flat = np.zeros((), np.int64)
+    n, c, spatial = u._shape
+    flat: Any = 0
     for axis in range(spatial):
         # The draws come in the order (width, height) for 2 dims, (time, height, width) for 3.
-        own = u[..., spatial - 1 - axis] if spatial == 2 else u[..., axis]
+        own = narrow(u, 2, spatial - 1 - axis if spatial == 2 else axis, 1)
         starts = _starts(own, have[axis], sizes[axis], kernel[axis])
-        places = starts[..., :, None] + np.arange(kernel[axis])
+        places = unsqueeze(starts, 3) + arange(kernel[axis])
         shape = [n, c, *(1,) * (2 * spatial)]
         shape[2 + axis], shape[2 + spatial + axis] = sizes[axis], kernel[axis]
-        flat = flat * have[axis] + places.reshape(shape)
+        flat = flat * have[axis] + reshape(places, shape)
     return flat
 
 
-def _starts(u: np.ndarray, have: int, size: int, kernel: int) -> np.ndarray:
-    """Graham's pseudo-random sequence; the last window ends at the edge."""
-    alpha = u.dtype.type(have - kernel) / u.dtype.type(size - 1) if size > 1 else u.dtype.type(0)
-    i = np.arange(size, dtype=u.dtype)
-    found = np.floor((i + u[..., None]) * alpha) - np.floor(u[..., None] * alpha)
-    found[..., -1] = have - kernel
-    return found.astype(np.int64)
+def _starts(u: Tensor, have: int, size: int, kernel: int) -> Tensor:
+    """Graham's pseudo-random sequence, rounded in the dtype of the draws as PyTorch does; the last
+    window ends at the edge."""
+    number = u._dtype.np.type if isinstance(u._dtype.np, np.dtype) else u._dtype.np
+    alpha = float(number(have - kernel) / number(size - 1)) if size > 1 else 0.0
+    i = arange(size, dtype=u._dtype)
+    found = apply(ops.floor, ((u + i) * alpha,)) - apply(ops.floor, (u * alpha,))
+    return _where(i == size - 1, have - kernel, found.to(int64))
 
 
 fractional_max_pool2d, fractional_max_pool3d = _fractional(2), _fractional(3)

@@ -5,7 +5,6 @@ PyTorch's signatures, named results, and gradients by composition of records.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +14,12 @@ from rushlight import ops
 from rushlight.autograd.mode import STATE
 from rushlight.base.dtypes import int32
 from rushlight.base.errors import LinAlgError
-from rushlight.ops.factor import permutation
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import empty, eye, zeros
 from rushlight.tensors.functions_complex import adjoint as conj_transpose
 from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
-from rushlight.tensors.functions_select import known
 from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import (
@@ -182,7 +179,7 @@ def lu_unpack(
         low = tril(narrow(LU_data, -1, 0, k), -1) + eye(m, k, dtype=LU_data._dtype)
         up = triu(narrow(LU_data, -2, 0, k))
     if unpack_pivots:
-        p = known(permutation(look(LU_pivots), m).astype(LU_data._dtype.np))
+        p = apply(ops.pivot_permutation, (LU_pivots, m)).to(LU_data._dtype)
     return write_results(LuUnpack((p, low, up)), out)
 
 
@@ -194,7 +191,7 @@ def lu_solve(
     if not left:
         turned = lu_solve(LU, pivots, conj_transpose(B), adjoint=not adjoint)
         return finish(conj_transpose(turned), out)
-    p = known(permutation(look(pivots), LU._shape[-1]).astype(LU._dtype.np))
+    p = apply(ops.pivot_permutation, (pivots, LU._shape[-1])).to(LU._dtype)
     if adjoint:
         half = apply(ops.solve_triangular, (conj_transpose(LU), B, False, False))
         half = apply(ops.solve_triangular, (conj_transpose(LU), half, True, True))
@@ -234,8 +231,8 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' "
                                "and nrows > ncols")  # fmt: skip
-        q, r = np.linalg.qr(look(A), "complete")
-        return write_results(Qr((known(q), known(r))), out)
+        q, r = (apply(ops.whole_qr, (A.detach(), part)) for part in ("q", "r"))
+        return write_results(Qr((q, r)), out)
     square = narrow(A, -1, 0, m) if n > m else A
     q, r = (apply(ops.qr, (square, part)) for part in ("q", "r"))
     if n > m:  # the other columns follow from Q
@@ -250,13 +247,9 @@ def old_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
 
 def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """LAPACK's packed Householder reflectors and their factors."""
-    values = look(input)
-    lead, (m, n) = values.shape[:-2], values.shape[-2:]
-    flat = values.reshape((math.prod(lead), m, n))
-    found = [np.linalg.qr(x, "raw") for x in flat]
-    packed = np.array([h.T for h, _ in found], values.dtype).reshape(values.shape)
-    tau = np.array([s for _, s in found], values.dtype).reshape((*lead, min(m, n)))
-    return write_results(Geqrf((known(packed), known(tau))), out)
+    need_matrix("geqrf", input)
+    parts = tuple(apply(ops.geqrf, (input.detach(), part)) for part in ("a", "tau"))
+    return write_results(Geqrf(parts), out)
 
 
 def _is_upper(UPLO: str) -> bool:  # noqa: N803
@@ -309,11 +302,11 @@ def svd(
     m, n = A._shape[-2:]
     if full_matrices and m != n:
         k = min(m, n)
-        whole_u, _, whole_vh = np.linalg.svd(look(A), True)
+        whole = apply(ops.whole_svd, (A.detach(), "u" if m > n else "vh"))
         if m > n:
-            u = cat([u, known(whole_u[..., k:])], -1)
+            u = cat([u, narrow(whole, -1, k, m - k)], -1)
         else:
-            vh = cat([vh, known(whole_vh[..., k:, :])], -2)
+            vh = cat([vh, narrow(whole, -2, k, n - k)], -2)
     return write_results(Svd((u, s, vh)), out)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.base.dtypes import bfloat16, float16
 from rushlight.ir.arguments import wrap_dim
-from rushlight.tensors.apply import apply, product_operands
+from rushlight.tensors.apply import apply, cast, product_operands
 from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
@@ -122,6 +123,20 @@ def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) 
     return apply(ops.add, (scaled, product), label=label)
 
 
+def _sum_with(
+    base: Tensor, multiply: Callable[..., Tensor], factors: tuple[Tensor, Tensor], beta: Any,
+    alpha: Any, label: str,
+) -> Tensor:  # fmt: skip
+    """beta * base + alpha * multiply(*factors); of narrow floats rounded once, at the end."""
+    dtype, wide = base._dtype, base._dtype.compute
+    if dtype not in (bfloat16, float16):
+        return _combined(base, multiply(*factors), beta, alpha, label)
+    with autocast_off():
+        product = multiply(*(cast(x, wide) for x in factors))
+        total = _combined(cast(base, wide), product, beta, alpha, "AddBackward0")
+        return apply(ops.cast, (total, dtype), label=label)
+
+
 def _check_dtypes(base: Tensor, first: Tensor, second: Tensor) -> None:
     for name, x in (("self", base), ("mat1", first)):
         if x._dtype is not second._dtype:
@@ -134,7 +149,7 @@ def _check_dtypes(base: Tensor, first: Tensor, second: Tensor) -> None:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     input, mat1, mat2 = product_operands(input, mat1, mat2)
     _check_dtypes(input, mat1, mat2)
-    return _combined(input, mm(mat1, mat2), beta, alpha, "AddmmBackward0")
+    return _sum_with(input, mm, (mat1, mat2), beta, alpha, "AddmmBackward0")
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -144,7 +159,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
             f"addmv input tensors must have the same dtype, but got {have}, and "
             f"{vec._dtype.scalar_name}"
         )
-    return _combined(input, mv(mat, vec), beta, alpha, "AddmvBackward0")
+    return _sum_with(input, mv, (mat, vec), beta, alpha, "AddmvBackward0")
 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -161,7 +176,7 @@ def baddbmm(
             f"Input dtypes must be the same, got: input {names[0]}, batch1: {names[1]}, batch2: "
             f"{names[2]}"
         )
-    return _combined(input, bmm(batch1, batch2), beta, alpha, "BaddbmmBackward0")
+    return _sum_with(input, bmm, (batch1, batch2), beta, alpha, "BaddbmmBackward0")
 
 
 def addbmm(

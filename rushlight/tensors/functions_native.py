@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from rushlight import ops
+from rushlight.base.dtypes import int64
+from rushlight.engine.capture import open_session
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import empty
+from rushlight.tensors.creation import arange, empty, full
 from rushlight.tensors.functional_norm import batch_norm, group_norm, layer_norm
 from rushlight.tensors.functions_reduce import mean
-from rushlight.tensors.functions_select import known
+from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape
 from rushlight.tensors.inplace import write_out_all
@@ -76,11 +76,24 @@ STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.in
 KINDS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin"}
 
 
-def _segment_of_rows(bounds: np.ndarray, rows: int) -> np.ndarray:
+def _bounds_of(lengths: Tensor, rows: int, unsafe: bool) -> Tensor:
+    """Where each segment starts, and the end of the last."""
+    ends = apply(ops.cumsum, (lengths.to(int64), lengths.dim() - 1))
+    # Within a captured or vmapped call the values are those of no one call, so none is looked at.
+    if not unsafe and open_session() is None and (look(lengths).sum(-1) != rows).any():
+        raise RuntimeError(
+            "segment_reduce(): Expected all rows of lengths along axis to sum to "
+            "data.size(lengths.dim()-1) when !unsafe."
+        )
+    return cat([full((*lengths._shape[:-1], 1), 0, dtype=int64), ends], -1)
+
+
+def _segment_of_rows(bounds: Tensor, rows: int) -> Tensor:
     """For each line of bounds the segment of each row; one more stands for rows in none."""
-    count, place = bounds.shape[-1] - 1, np.arange(rows)
-    owner = np.stack([np.searchsorted(line, place, "right") - 1 for line in bounds])
-    return np.where((owner < 0) | (owner >= count), count, owner).astype(np.int64)
+    count, lead = bounds._shape[-1] - 1, bounds._shape[:-1]
+    place = expand(arange(rows, dtype=bounds._dtype), (*lead, rows))
+    owner = apply(ops.searchsorted, (bounds, place, True)) - 1
+    return apply(ops.where, ((owner < 0) | (owner >= count), count, owner)).to(int64)
 
 
 def segment_reduce(
@@ -90,31 +103,22 @@ def segment_reduce(
     """Rows of each segment along axis joined by sum, mean, prod, max or min."""
     if reduce not in STARTS:
         raise RuntimeError(f"segment_reduce: unsupported reduction {reduce!r}")
-    lead, rows = data._shape[:axis], data._shape[axis]
-    if lengths is None:
-        bounds = look(offsets)  # type: ignore[arg-type]
-    else:
-        ends = np.cumsum(look(lengths), -1)
-        bounds = np.concatenate([np.zeros_like(ends[..., :1]), ends], -1)
-    if lengths is not None and not unsafe and (bounds[..., -1] != rows).any():
-        raise RuntimeError(
-            "segment_reduce(): Expected all rows of lengths along axis to sum to "
-            "data.size(lengths.dim()-1) when !unsafe."
-        )
-    sizes, count = np.diff(bounds, axis=-1), bounds.shape[-1] - 1
-    owner = _segment_of_rows(bounds.reshape(-1, count + 1), rows).reshape((*lead, rows))
-    shape = (*lead, count + 1, *data._shape[axis + 1 :])
+    lead, rows, rest = data._shape[:axis], data._shape[axis], (1,) * (data.dim() - axis - 1)
+    bounds = offsets if lengths is None else _bounds_of(lengths, rows, unsafe)
+    count = bounds._shape[-1] - 1  # type: ignore[union-attr]
+    owner = _segment_of_rows(bounds, rows)  # type: ignore[arg-type]
     start = STARTS[reduce] if initial is None else initial
-    base = known(np.full(shape, start, data._dtype.np))
-    index = reshape(known(owner), (*lead, rows, *(1,) * (data.dim() - axis - 1)))
-    args = (base, axis, expand(index, data._shape), data, KINDS[reduce], True)
+    base = full((*lead, count + 1, *data._shape[axis + 1 :]), start, dtype=data._dtype)
+    index = expand(reshape(owner, (*lead, rows, *rest)), data._shape)
+    args = (base, axis, index, data, KINDS[reduce], True)
     total = narrow(apply(ops.scatter_reduce, args), axis, 0, count)
     if reduce != "mean":
         return total
-    size = sizes.reshape((*lead, count, *(1,) * (data.dim() - axis - 1))).astype(data._dtype.np)
+    sizes = narrow(bounds, -1, 1, count) - narrow(bounds, -1, 0, count)  # type: ignore[arg-type]
+    sizes = reshape(sizes, (*lead, count, *rest)).to(data._dtype)
     # An empty segment keeps the start that was asked for, and is NaN without one.
-    return total / known(np.where(size == 0, np.nan if initial is None else 1.0, size)
-                         .astype(data._dtype.np))  # fmt: skip
+    empty_size = math.nan if initial is None else 1.0
+    return total / apply(ops.where, (sizes == 0, empty_size, sizes))
 
 
 # Indexing ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_math import finish, or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
 from rushlight.tensors.inplace import write_out_all
-from rushlight.tensors.interop import look
+from rushlight.tensors.interop import look_at_all
 from rushlight.tensors.numbers import INEXACT, Defaults, common_dtype
 from rushlight.tensors.operands import checked, need_tensor
 from rushlight.tensors.results import result_class
@@ -137,9 +137,9 @@ def ndtri(p: Tensor) -> Tensor:
     size = apply(ops.sqrt, (apply(ops.log, (tail.detach(),)) * -2,))
     x = (2.30753 + size * 0.27061) / (1 + size * (0.99229 + size * 0.04481)) - size
     target = apply(ops.log, (tail,))
-    for goal in (target.detach(), target.detach(), target):  # the last step has the gradient
+    for _ in range(3):  # each step makes derivatives right by one order more
         ratio = apply(ops.erfcx, (x * -math.sqrt(0.5),)) * math.sqrt(math.pi / 2)
-        x = x - (log_ndtr(x) - goal) * ratio
+        x = x - (log_ndtr(x) - target) * ratio
     x = _where(upper, -x, x)
     edge = _where(p == 0, -math.inf, _where(p == 1, math.inf, math.nan))
     return _where(inside, x, edge)
@@ -163,7 +163,7 @@ def zeta(input: Any, other: Any, *, out: Tensor | None = None) -> Tensor:
     x, q = _both(input, other)
     dtype = x._dtype
     x, q = _to(x, dtype.compute), _to(q, dtype.compute)
-    least = float(np.nanmin(look(q.detach()))) if q.numel() else 0.0
+    least = float(np.nanmin(look_at_all(q.detach()))) if q.numel() else 0.0
     count = int(min(max(10 - math.floor(least), 10), 400)) if math.isfinite(least) else 10
     total = None
     for k in range(count):
@@ -302,7 +302,7 @@ Step = Callable[[int, Tensor, Any, Any], Any]
 def _polynomial(name: str, first: Callable, step: Step, shifted: bool = False) -> Callable:
     def function(input: Any, n: Any, *, out: Tensor | None = None) -> Tensor:
         x, order = _both(input, n)
-        whole = look(order.detach())
+        whole = look_at_all(order.detach())
         top = int(whole.max()) if whole.size else 0
         order = apply(ops.trunc, (order,))
         x = x * 2 - 1 if shifted else x

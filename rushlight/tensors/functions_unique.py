@@ -1,21 +1,28 @@
-"""Functions whose result's shape depends on values: unique, repeat_interleave, bincount, histc."""
+"""Functions whose result's shape depends on values: unique, repeat_interleave, bincount; counts
+and hashes of elements.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.dtypes import float32, float64, int64
+from rushlight.base.dtypes import float32, float64, int64, uint64
+from rushlight.engine.capture import open_session
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.creation import arange
+from rushlight.tensors.creation import arange, full
 from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.functions_reduce import amax, amin
 from rushlight.tensors.functions_select import index_add_, index_select, known
-from rushlight.tensors.functions_view import expand, reshape, unsqueeze
-from rushlight.tensors.interop import look
+from rushlight.tensors.functions_shape import cat
+from rushlight.tensors.functions_slices import narrow
+from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
+from rushlight.tensors.interop import look, look_at_all
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -59,32 +66,40 @@ def repeat_interleave(
     input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
     if repeats is None:
-        counts = look(input)
-        return known(_repeated(counts))
+        return _repeated(input)
     if dim is None:
         input, dim = reshape(input, (-1,)), 0
     dim = wrap_dim(dim, input.dim())
     if isinstance(repeats, Tensor) and repeats.numel() == 1:
-        repeats = int(repeats.item())
+        whole = np.unique(look_at_all(repeats))
+        repeats = int(whole[0]) if len(whole) == 1 else int(repeats.item())
     if isinstance(repeats, int):
         wide = expand(unsqueeze(input, dim + 1),
                       (*input._shape[: dim + 1], repeats, *input._shape[dim + 1 :]))  # fmt: skip
         shape = list(input._shape)
         shape[dim] *= repeats
         return apply(ops.reshape, (wide, tuple(shape)))
-    counts = look(repeats) if isinstance(repeats, Tensor) else np.asarray(repeats)
-    if len(counts) != input._shape[dim]:
+    repeats = repeats if isinstance(repeats, Tensor) else known(np.asarray(repeats, np.int64))
+    if repeats.numel() != input._shape[dim]:
         raise RuntimeError("repeats must have the same size as input along dim, but got "
-                           f"repeats.size(0) = {len(counts)} and input.size({dim}) = "
+                           f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = "
                            f"{input._shape[dim]}")  # fmt: skip
-    return index_select(input, dim, known(_repeated(counts)))
+    return index_select(input, dim, _repeated(repeats))
 
 
-def _repeated(counts: np.ndarray) -> np.ndarray:
-    """0, 1, ... each as often as it is said."""
+def _repeated(repeats: Tensor) -> Tensor:
+    """0, 1, ... each as often as it is said: by all examples of a vmapped call equally often."""
+    size = repeats.numel()
+    counts = look_at_all(repeats).reshape((-1, size) if size else (1, 0))
     if counts.size and counts.min() < 0:
         raise RuntimeError("repeats can not be negative")
-    return np.repeat(np.arange(len(counts)), counts)
+    totals = counts.sum(1)
+    if len(counts) == 1:
+        return known(np.repeat(np.arange(size), counts[0]))
+    if (totals != totals[0]).any():
+        look(repeats)  # the examples differ in size, so each is done alone
+    ends = apply(ops.cumsum, (repeats.to(int64), 0))
+    return apply(ops.searchsorted, (ends, arange(int(totals[0])), True))
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -105,18 +120,73 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements lie in each of `bins` equal parts of [min, max]; min = max: of the range
+    of the elements. Raises RuntimeError where the range is not finite.
+
+    >>> import rushlight as torch
+    >>> torch.histc(torch.tensor([1.0, 2.0, 1.0]), bins=4, min=0, max=3)
+    tensor([0., 2., 1., 0.])
+    """
     if input._dtype.kind != "float":
         raise NotImplementedError(
             f"\"histogram_cpu\" not implemented for '{input._dtype.scalar_name}'"
         )
-    values = look(input).reshape(-1)
-    if min == max and values.size:
-        min, max = float(values.min()), float(values.max())
-    counts, _ = np.histogram(values, bins, (min, max))
-    return known(counts.astype(input._dtype.np))
+    x = reshape(input.detach(), (-1,))
+    low, high = _range_of_bins(x, min, max)
+    inside = apply(ops.logical_and, (x >= low, x <= high))
+    place = ((x - low) * bins / (high - low)).to(int64).clamp(0, bins - 1)
+    place = apply(ops.where, (inside, place, 0))
+    counts = index_add_(full((bins,), 0, dtype=int64), 0, place, inside.to(int64))
+    return counts.to(input._dtype)
+
+
+def _range_of_bins(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """The range asked for, or that of the values; one wider on both sides where it is one point."""
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    ends = tuple(full((), float(end), dtype=x._dtype) for end in (low, high))
+    if low == high and x.numel():
+        ends = amin(x), amax(x)
+        finite = open_session() is not None or np.isfinite([look(end).item() for end in ends]).all()
+    else:
+        finite = np.isfinite([low, high]).all()
+    if not finite:
+        values = ", ".join(f"{look(end).item():g}" for end in ends)
+        raise RuntimeError(f"torch.histc: range of [{values}] is not finite")
+    same = ends[0] == ends[1]
+    return tuple(apply(ops.where, (same, end + side, end))  # type: ignore[return-value]
+                 for end, side in zip(ends, (-1, 1), strict=True))  # fmt: skip
+
+
+def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """The xor of the elements' bits (as 64 bit numbers) along dim."""
+    if input._dtype.kind == "float":
+        bits = apply(ops.bitcast, (input.detach().to(float64), int64))
+    else:
+        bits = input.to(int64)
+    dims = range(input.dim()) if dim in ((), None, []) else [dim] if isinstance(dim, int) else dim
+    axes = sorted({wrap_dim(d, input.dim()) for d in dims}) if input.dim() else []
+    kept = [n for i, n in enumerate(input._shape) if i not in axes]
+    count = math.prod(input._shape[i] for i in axes)
+    found = _xor_of_rows(reshape(movedim(bits, axes, range(len(axes))), (count, *kept)))
+    shape = [1 if i in axes else n for i, n in enumerate(input._shape)] if keepdim else kept
+    return apply(ops.bitcast, (reshape(found, shape), uint64))
+
+
+def _xor_of_rows(bits: Tensor) -> Tensor:
+    """Halves joined until one row is left; of no rows it is 0."""
+    count = bits._shape[0]
+    if not count:
+        return full((1, *bits._shape[1:]), 0, dtype=int64)
+    while count > 1:
+        half = count // 2
+        pairs = narrow(bits, 0, 0, half) ^ narrow(bits, 0, half, half)
+        bits = cat([pairs, narrow(bits, 0, 2 * half, 1)]) if count % 2 else pairs
+        count -= half
+    return bits
 
 
 FUNCTIONS: dict[str, Callable] = by_name(
-    unique, unique_consecutive, repeat_interleave, bincount, histc
+    unique, unique_consecutive, repeat_interleave, bincount, histc, hash_tensor
 )
 METHODS: dict[str, Callable] = FUNCTIONS

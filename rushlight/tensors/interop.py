@@ -12,7 +12,7 @@ import numpy as np
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.engine.capture import open_session
-from rushlight.engine.realize import flush
+from rushlight.engine.realize import flush, read_alone
 from rushlight.tensors.storage import NUMBERS, strided, value_of
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.view import CONJ, NEG
@@ -29,6 +29,23 @@ def look(tensor: Tensor) -> np.ndarray:
     if view.changes_elements:
         return value_of(tensor._value())
     return strided(storage.array(), tensor._shape, view.strides, view.offset)
+
+
+def look_at_all(tensor: Tensor) -> np.ndarray:
+    """As `look`; within vmap the values of all examples, in some shape with the batch in front.
+
+    For what must hold for every example: a bound, a check.
+    """
+    session, node = open_session(), tensor._value()
+    found = None if session is None else session.of_all_examples(node)
+    if found is None:
+        return look(tensor)
+    while found is not None:
+        node, session = found
+        found = None if session is None else session.of_all_examples(node)
+    if session is not None:
+        session.refuse("a value is needed in the middle of the call")
+    return value_of(node) if node.leaf in NUMBERS else read_alone(node)
 
 
 def own_memory(tensor: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from rushlight.autograd.mode import (
@@ -13,6 +14,7 @@ from rushlight.autograd.mode import (
     no_grad,
     set_grad_enabled,
 )  # fmt: skip
+from rushlight.base.config import config
 from rushlight.base.devices import current_device, device, set_default_device
 from rushlight.base.dtypes import (
     DType,
@@ -40,6 +42,7 @@ from rushlight.base.dtypes import (
 )  # fmt: skip
 from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import flush
+from rushlight.engine.watch import change_family
 from rushlight.ops.aten import Aten
 from rushlight.tensors import (
     autocast,
@@ -148,7 +151,6 @@ class _Flags:
 
     deterministic = False
     warn_only = False
-    precision = "highest"
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -181,13 +183,40 @@ def get_deterministic_debug_mode() -> int:
     return 0 if not _Flags.deterministic else 1 if _Flags.warn_only else 2
 
 
+PRECISIONS = ("highest", "high", "medium")
+
+
 def set_float32_matmul_precision(precision: str) -> None:
-    """Accepted: float32 products are always computed in float32."""
-    _Flags.precision = precision
+    """How exact matrix products of float32 are, from here on, on CPUs with AMX: "highest"
+    (float32), "high" (each operand as two bfloat16) or "medium" (rounded to one). Sums are of
+    float32 always. Convolutions that are computed as matrix products are meant too. Elsewhere
+    float32 products are float32, which is as fast.
+
+    Example:
+        >>> torch.set_float32_matmul_precision("high")
+        >>> torch.get_float32_matmul_precision()
+        'high'
+    """
+    if not isinstance(precision, str):
+        raise RuntimeError(
+            f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}"
+        )
+    if precision not in PRECISIONS:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current"
+            "setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
+    if precision == config.float32_products:
+        return
+    flush()  # what was recorded before has the old precision
+    config.tell("float32_products", lambda: precision)
+    change_family(0 if precision == config.outside("float32_products") else precision)
 
 
 def get_float32_matmul_precision() -> str:
-    return _Flags.precision
+    return config.float32_products
 
 
 def get_default_device() -> Any:

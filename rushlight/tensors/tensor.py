@@ -262,6 +262,7 @@ class _Late:
     subclassed: Callable[[], None]  # a class of tensors was made (overrides/dispatch.py)
     torch_function: Callable[..., Any]
     taken_over: Callable[..., Any]  # a function given an object that is no tensor
+    optimized: Callable[..., Any]  # the class of compiled modules (_dynamo/optimized_module.py)
     sparse: Callable[[str], Any]  # a function of sparse/convert.py or lookup.py
 
 

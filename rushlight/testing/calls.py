@@ -14,6 +14,7 @@ from rushlight.base.dtypes import dtype_of_numpy
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, buffer_node
 from rushlight.ir.opdef import OpDef
+from rushlight.ir.text import short_name
 from rushlight.ops.samples import Sample
 
 
@@ -37,7 +38,10 @@ class Built:
             else:
                 keep = None if param.kind == "value" else dtype
                 self.inputs[param.name] = self.leaf(arg, keep)
-        self.node: Node = record.node(**self.inputs, **sample.attrs)
+        self.attrs = dict(sample.attrs)
+        if sample.typed is not None:
+            self.attrs |= sample.typed(short_name(next(iter(self.arrays)).dtype))
+        self.node: Node = record.node(**self.inputs, **self.attrs)
 
     def leaf(self, value: Any, dtype: Any = None) -> Node:
         array = np.asarray(value)

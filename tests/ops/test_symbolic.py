@@ -52,7 +52,7 @@ class Symbolic:
             name: [self.names[n] for n in v] if isinstance(v, list) else self.names.get(v)
             for name, v in built.inputs.items()
         }
-        self.node = built.record.node(**inputs, **built.sample.attrs)
+        self.node = built.record.node(**inputs, **built.attrs)
 
     def run(self, root: Node) -> np.ndarray:
         """Put every size back to its number, then interpret."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from rushlight.backends.cfamily.bounds import at_most
 from rushlight.backends.cfamily.context import Machine
+from rushlight.backends.cfamily.scan import in_subgroups
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.coords import unravel
 from rushlight.compiler.tile.transform import Substitution, tiles_of
@@ -26,19 +27,21 @@ UNKNOWN = 1 << 30
 def threads_for(body: Sequence[ir.Statement], machine: Machine) -> int:
     """A power of two, enough for the statement with the most points."""
     threads = min(LEAST, machine.threads)
-    most = max((points_of(statement) for statement in body), default=1)
+    most = max((points_of(statement, machine) for statement in body), default=1)
     while threads < most and 2 * threads <= machine.threads:
         threads *= 2
     return threads
 
 
-def points_of(statement: ir.Statement) -> int:
+def points_of(statement: ir.Statement, machine: Machine) -> int:
     """How many threads could work on it at once."""
     if isinstance(statement, ir.Loop):
-        return max((points_of(inner) for inner in statement.body), default=1)
+        return max((points_of(inner, machine) for inner in statement.body), default=1)
     if isinstance(statement, ir.Sort):
         return UNKNOWN
     rows = _count(statement.axes)
+    if isinstance(statement, ir.Scan) and in_subgroups(statement, machine):
+        return rows * machine.subgroup
     return rows * ir.PARTIALS if isinstance(statement, ir.Reduce) else rows
 
 
@@ -61,7 +64,7 @@ def lend_axes(grid: ir.Grid, machine: Machine) -> ir.Grid:
         return grid
     if any(v.kind == "axis" for axis in grid.axes for v in variables(axis.extent).values()):
         return grid
-    taken = machine.threads // max(1, points_of(statement))
+    taken = machine.threads // max(1, points_of(statement, machine))
     if taken < 2:
         return grid
     lead = product(axis.extent for axis in grid.axes)

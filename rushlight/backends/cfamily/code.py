@@ -21,6 +21,10 @@ from rushlight.ir.symint import Expr, Var
 
 Index = int | Expr
 
+# What a thread reads of its neighbours: the value of the one `meta` places on, or back, or of
+# number `meta` in its subgroup. Beyond the subgroup it is any value.
+SUBGROUP_OPS = frozenset(("subgroup_down", "subgroup_up", "subgroup_at"))
+
 GROUP = Var("group_id", 0, None, "axis")
 THREAD = Var("thread_id", 0, None, "axis")
 TURN, TURNS = Var("pass_turn", 0, None), Var("pass_turns", 0, None)
@@ -117,13 +121,47 @@ class Barrier:
 
 
 @dataclass(frozen=True, eq=False)
+class Sync:
+    """Groups wait for one another, on machines that say `progress`. kind:
+
+    "ticket"  result = place++, no other group gets the same
+    "wait"    until place is not 0; then what was written before it was set can be seen
+    "signal"  place = 1
+    """
+
+    kind: str
+    memory: Array
+    at: Index
+    result: Var | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A subgroup's work on 8x8 matrices that its threads hold together, where the machine has units
+    for that (`Machine.matrices`). kind:
+
+    "zero"      names[0] of `dtype` is new, all 0
+    "load"      names[0] of `dtype` is new: memory[at + pitch * row + column]
+    "multiply"  names[0] += names[1] @ names[2]
+    "store"     memory[at + pitch * row + column] = names[0]
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    dtype: DType
+    memory: Array | None = None
+    at: Index = 0
+    pitch: int = 0
+
+
+@dataclass(frozen=True, eq=False)
 class Note:
     """A comment."""
 
     text: str
 
 
-Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Note
+Code = Bind | Let | Set | Put | Puts | For | While | If | Barrier | Sync | Matrix | Note
 Block = tuple[Code, ...]
 
 
@@ -171,6 +209,8 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
             yield from (code.start, code.stop, code.step)
         elif isinstance(code, While | If):
             yield code.condition
+        elif isinstance(code, Sync | Matrix):
+            yield code.at
     for store in stores_in(block):
         yield from (store.at, store.value)
         if store.mask is not None:
@@ -178,9 +218,11 @@ def values_in(block: Block) -> Iterator[E | int | Expr]:
 
 
 def uses_subgroup(block: Block) -> bool:
-    """Does a thread read a value of a neighbour?"""
+    """Does a thread read a value of a neighbour, or hold a part of a matrix?"""
+    if any(isinstance(code, Matrix) for code in walk(block)):
+        return True
     values = tuple(v for v in values_in(block) if isinstance(v, E))
-    return any(node.op == "subgroup_down" for node in topological(values))
+    return any(node.op in SUBGROUP_OPS for node in topological(values))
 
 
 def stores_in(block: Block) -> Iterator[Put]:
@@ -189,6 +231,16 @@ def stores_in(block: Block) -> Iterator[Put]:
             yield code
         elif isinstance(code, Puts):
             yield from code.stores
+
+
+def written_in(block: Block) -> set[Memory]:
+    found: set[Memory] = {store.dest for store in stores_in(block)}
+    for code in walk(block):
+        if isinstance(code, Sync):
+            found.add(code.memory)
+        elif isinstance(code, Matrix) and code.kind == "store" and code.memory is not None:
+            found.add(code.memory)
+    return found
 
 
 def walk(block: Block) -> Iterator[Code]:

@@ -38,6 +38,8 @@ class Machine:
     slots  groups that are alive at once, when each needs scratch of its own
     subgroup  neighbouring threads that exchange values without memory; 1: none
     most_groups  of one launch
+    matrices  the side of matrices that a subgroup multiplies at once; 1: it has no units for it
+    progress  groups that have begun go on while others wait for them
     index  the dtype of the lowering's own counters
     """
 
@@ -47,12 +49,14 @@ class Machine:
     subgroup: int = 1
     most_groups: int = UNLIMITED
     index: DType = int64
+    progress: bool = False
+    matrices: int = 1
 
     @staticmethod
     def of(caps: Caps) -> Machine:
         return Machine(
             caps.group_threads, caps.shared_bytes, caps.groups, caps.subgroup, caps.most_groups,
-            int64 if caps.index_bytes == 8 else int32,
+            int64 if caps.index_bytes == 8 else int32, caps.progress, caps.matrices,
         )  # fmt: skip
 
 

@@ -21,13 +21,24 @@ from dataclasses import dataclass
 
 from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.bounds import at_most
-from rushlight.backends.cfamily.context import Context, Index, Machine, bound, get_at, put_at
+from rushlight.backends.cfamily.context import (
+    Context,
+    Index,
+    Machine,
+    Place,
+    bound,
+    get_at,
+    put_at,
+)
+from rushlight.base.dtypes import DType
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
+
+Side = tuple[ir.Axis, Var, int]  # an axis, where a tile begins on it, how long it is
 
 
 @dataclass(frozen=True)
@@ -67,20 +78,34 @@ def lower_dot(
     schedule = choose_schedule(grid, machine)
     threads = min(machine.threads, schedule.rows * schedule.columns)
     context = Context(machine, name, threads)
-    return [_Dot(grid, schedule, context).kernel()], context.scratch
+    return [Dot(grid, schedule, context).kernel()], context.scratch
 
 
-class _Dot:
+class Dot:
+    zeroes = False  # what is staged outside of the operands is 0
+
     def __init__(self, grid: ir.DotGrid, schedule: Schedule, context: Context) -> None:
         self.grid, self.schedule, self.context = grid, schedule, context
-        dtype = grid.acc_dtype
-        self.a_tile = context.array("a", dtype, schedule.bm * schedule.bk)
-        self.b_tile = context.array("b", dtype, schedule.bk * schedule.bn)
-        self.out_tile = context.array("out", dtype, schedule.bm * schedule.bn)
+        self.a_pitch, self.b_pitch = self._pitches()
+        a_type, b_type = self.staged
+        self.a_tile = context.array("a", a_type, schedule.bm * self.a_pitch)
+        self.b_tile = context.array("b", b_type, schedule.bk * self.b_pitch)
+        self.out_tile = context.array("out", grid.acc_dtype, schedule.bm * schedule.bn)
         self.m0, self.n0 = Var("first_m", 0, None, "axis"), Var("first_n", 0, None, "axis")
         self.k0 = Var("first_k", 0, grid.k.extent, "axis")
         self.row = ir.Axis("block_row", schedule.rows)
         self.column = ir.Axis("block_column", schedule.columns)
+
+    @property
+    def staged(self) -> tuple[DType, DType]:
+        """In which dtypes the operands wait."""
+        return self.grid.acc_dtype, self.grid.acc_dtype
+
+    def _pitches(self) -> tuple[int, int]:
+        """Between rows of the staged pieces. Threads read the same column of rows of `a` that are
+        rm apart: one more word, and these lie in different banks."""
+        alone = self.context.threads == 1
+        return self.schedule.bk + (0 if alone else 1), self.schedule.bn
 
     def kernel(self) -> c.Kernel:
         grid, plan, context = self.grid, self.schedule, self.context
@@ -94,11 +119,15 @@ class _Dot:
             *bound(lead, instance),
             c.Bind(self.m0, tiles[0].var * plan.bm),
             c.Bind(self.n0, tiles[1].var * plan.bn),
-            *(self._in_registers() if context.threads > 1 else self._in_memory()),
+            *self.multiply(),
             *context.barrier(),
             *self._store(),
         )
         return context.kernel(body, product(axis.extent for axis in lead), instance)
+
+    def multiply(self) -> c.Block:
+        """The tile of products, into out_tile."""
+        return self._in_registers() if self.context.threads > 1 else self._in_memory()
 
     # the loop over k ----------------------------------------------------------------------------
 
@@ -172,11 +201,11 @@ class _Dot:
 
     def _a(self, r: Index, k: Var) -> E:
         row = self.row.var * self.schedule.rm + r
-        return get_at(self.a_tile, row * self.schedule.bk + k)
+        return get_at(self.a_tile, row * self.a_pitch + k)
 
     def _b(self, n: Index, k: Var) -> E:
         column = self.column.var * self.schedule.rn + n
-        return get_at(self.b_tile, k * self.schedule.bn + column)
+        return get_at(self.b_tile, k * self.b_pitch + column)
 
     def _cell(self, r: Index, n: Index) -> Index:
         """Where an output of the block lies in the tile."""
@@ -190,11 +219,16 @@ class _Dot:
         grid, plan = self.grid, self.schedule
         row, column = (grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn)
         piece = (grid.k, self.k0, plan.bk)
-        a, b = (self.context.expr(s.cast(e, grid.acc_dtype)) for e in (grid.a, grid.b))
+        values = zip((grid.a, grid.b), self.staged, strict=True)
+        a, b = (self.context.expr(s.cast(value, dtype)) for value, dtype in values)
         return (
-            *self._tile(row, piece, lambda at: (put_at(self.a_tile, at, a),), a),
-            *self._tile(piece, column, lambda at: (put_at(self.b_tile, at, b),), b),
+            *self._staged(self.a_tile, a, row, piece, self.a_pitch),
+            *self._staged(self.b_tile, b, piece, column, self.b_pitch),
         )
+
+    def _staged(self, tile: Place, value: E, outer: Side, inner: Side, pitch: int) -> c.Block:
+        zero = (lambda at: (put_at(tile, at, s.const(0, value.dtype)),)) if self.zeroes else None
+        return self._tile(outer, inner, pitch, lambda at: (put_at(tile, at, value),), value, zero)
 
     def _store(self) -> c.Block:
         """The epilogue of every output of the tile."""
@@ -206,26 +240,31 @@ class _Dot:
             acc = get_at(self.out_tile, at)
             return (c.Puts(tuple(context.put_of(store, acc) for store in grid.stores)),)
 
-        return self._tile((grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn), body, None)
+        rows, columns = (grid.m, self.m0, plan.bm), (grid.n, self.n0, plan.bn)
+        return self._tile(rows, columns, plan.bn, body, None)
 
     def _tile(
         self,
-        outer: tuple[ir.Axis, Var, int],
-        inner: tuple[ir.Axis, Var, int],
+        outer: Side,
+        inner: Side,
+        pitch: int,
         body: Callable[[Index], c.Block],
         value: E | None,
+        before: Callable[[Index], c.Block] | None = None,
     ) -> c.Block:
-        """body(i * pitch + j) for each i, j of a tile, with the axes bound, where they lie inside.
-        Neighbouring threads take what is contiguous in `value`."""
+        """body(i * pitch + j) for each i, j of a tile, with the axes bound, where they lie inside;
+        where some may not, `before` for all. Neighbouring threads take what is contiguous in
+        `value`."""
         context, (axis_i, first_i, size_i), (axis_j, first_j, size_j) = self.context, outer, inner
         alone = context.threads == 1
         left_i, left_j = axis_i.extent - first_i, axis_j.extent - first_j
         i = context.axis("i", minimum(size_i, left_i) if alone else size_i)
         j = context.axis("j", minimum(size_j, left_j) if alone else size_j)
-        code = body(i.var * size_j + j.var)
+        at = i.var * pitch + j.var
+        code = body(at)
         limits = None if alone else _limits((axis_i, size_i), (axis_j, size_j))
         if limits is not None:
-            code = (c.If(limits, code),)
+            code = (*(before(at) if before else ()), c.If(limits, code))
         binds = (c.Bind(axis_i.var, first_i + i.var), c.Bind(axis_j.var, first_j + j.var))
         axes = (j, i) if value is not None and _runs_along(value, axis_i, axis_j) else (i, j)
         return context.spread(axes, lambda: (*binds, *code))

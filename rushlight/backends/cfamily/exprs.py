@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rushlight.backends.cfamily.code import SUBGROUP_OPS
 from rushlight.backends.cfamily.double import OPS, soft_helper, soft_step
 from rushlight.backends.cfamily.helpers import (
     Helper,
@@ -127,8 +128,8 @@ class ExprPrinter:
             return self._guarded(node, args)
         if node.op in COMPARES:
             return self._compared(node, args, texts)
-        if node.op == "subgroup_down":
-            return self.language.subgroup_down(bare(args[0]), node.meta)
+        if node.op in SUBGROUP_OPS:
+            return self.language.exchange(node.op, bare(args[0]), node.meta, node.dtype)
         if node.op == "abs" and not node.dtype.is_floating_point:
             return self._whole_abs(node.dtype, args[0])
         return self.language.operation(node.op, node.dtype, args, node.args[0].dtype)

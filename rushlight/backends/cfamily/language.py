@@ -12,7 +12,7 @@ from math import isinf, isnan
 
 import numpy as np
 
-from rushlight.backends.cfamily.code import Array, Kernel
+from rushlight.backends.cfamily.code import Array, Kernel, Matrix
 from rushlight.backends.cfamily.helpers import SHORT, carrier
 from rushlight.base.dtypes import DType, float32, float64, int64, uint32, uint64
 
@@ -111,8 +111,8 @@ class Language:
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
-    def subgroup_down(self, text: str, delta: int) -> str:
-        """The value of the neighbour `delta` threads on, where caps.subgroup says there is one."""
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
+        """One of code.SUBGROUP_OPS, where caps.subgroup says that there are neighbours."""
         raise NotImplementedError
 
     def select(self, condition: str, a: str, b: str) -> str:
@@ -175,6 +175,14 @@ class Language:
         raise NotImplementedError
 
     def barrier(self) -> str:
+        raise NotImplementedError
+
+    def matrix(self, code: Matrix, at: str) -> list[str]:
+        """The lines of a `code.Matrix`, where caps.matrices says that there are units for it."""
+        raise NotImplementedError
+
+    def sync(self, kind: str) -> str:
+        """The function of the prologue for a `code.Sync`, where caps.progress says there is one."""
         raise NotImplementedError
 
     # functions ----------------------------------------------------------------------------------

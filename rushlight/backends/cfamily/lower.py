@@ -16,10 +16,11 @@ from rushlight.backends.cfamily import code as c
 from rushlight.backends.cfamily.attention import lower_attention
 from rushlight.backends.cfamily.blocks import lend_axes, threads_for
 from rushlight.backends.cfamily.context import Context, Machine, Refused, bound
-from rushlight.backends.cfamily.dot import lower_dot
+from rushlight.backends.cfamily.dot_matrix import lower_product
 from rushlight.backends.cfamily.maps import lower_map
 from rushlight.backends.cfamily.reduce import lower_reduce
 from rushlight.backends.cfamily.scan import lower_scan
+from rushlight.backends.cfamily.scan_long import has_long_rows, lower_long_scan
 from rushlight.backends.cfamily.scatter import lower_scatter
 from rushlight.backends.cfamily.sort import lower_sort
 from rushlight.compiler.tile import ir
@@ -40,7 +41,7 @@ _NONE: Lowerings = {}
 
 # Grids with an algorithm of their own.
 _GRIDS: dict[type, Callable[..., Lowered]] = {
-    ir.DotGrid: lower_dot, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
+    ir.DotGrid: lower_product, ir.AttentionGrid: lower_attention, ir.ScatterGrid: lower_scatter,
 }  # fmt: skip
 
 
@@ -92,6 +93,14 @@ def lower_grid(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     """Statements in order; what one writes, the next may read."""
     if any(isinstance(statement, ir.Sort) for statement in grid.body):
         return lower_sort(grid, machine, name)
+    if has_long_rows(grid, machine):
+        is_known = isinstance(grid.body[0].over.extent, int)  # type: ignore[union-attr]
+        short: Lowered = ([], []) if is_known else _lower_statements(grid, machine, name)
+        return lower_long_scan(grid, machine, name, short)
+    return _lower_statements(grid, machine, name)
+
+
+def _lower_statements(grid: ir.Grid, machine: Machine, name: str) -> Lowered:
     grid = lend_axes(grid, machine)
     context = Context(machine, name, threads_for(grid.body, machine))
     for axis in grid.axes:

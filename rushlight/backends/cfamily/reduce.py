@@ -27,6 +27,7 @@ from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
 
 Index = int | Expr
 Stored = tuple[tuple[c.Array, Index], ...]
+Names = list[tuple[str, ...]]  # of variables: for each item those of its parts
 MOST_ROWS = 64
 
 
@@ -60,9 +61,11 @@ class _Reduction:
         self.block = rows if isinstance(rows, int) and self.in_one else MOST_ROWS
         self.in_chunks = not (isinstance(count, int) and count <= ir.CHUNK)
         self.row_major = not self._runs_along_rows()
-        self.exchanges = (
-            self.row_major and context.machine.subgroup == ir.PARTIALS and context.threads > 1
-        )
+        # Threads of a row that exchange values; each has PARTIALS // lanes of its partials.
+        # Wider subgroups than a row has partials would hold rows that not all threads work on.
+        self.lanes = context.machine.subgroup
+        can = context.threads > 1 and 1 < self.lanes <= ir.PARTIALS
+        self.exchanges = can and self.row_major
         self.folds = [self._fold(item) for item in statement.items]
         self.row: tuple[ir.Axis, ...] = ()
         self.at: Index = 0
@@ -71,7 +74,8 @@ class _Reduction:
 
     def _fold(self, item: ir.ReduceItem) -> _Fold:
         monoid = reduce_monoid(item.kind, item.value.dtype)
-        size = self.block * (1 if self.is_tree else ir.PARTIALS)
+        is_joined = self.is_tree or self.exchanges
+        size = self.block * (1 if is_joined else ir.PARTIALS)
         partials = self._arrays("part", monoid, size)
         return _Fold(item, monoid, partials, item.kind.startswith("arg"))
 
@@ -146,44 +150,64 @@ class _Reduction:
         return (c.Puts(tuple(stores)),)
 
     def _fold_apart(self, start: Index, count: Index) -> c.Block:
-        """Each thread folds its partials in variables. The 32 partials of a row are neighbours
-        where that is how memory runs; then they may be joined without memory, too."""
-        context, lane = self.context, self.context.axis("p", ir.PARTIALS)
-        step = Var(context.fresh("f"), 0, count - 1, "axis")
-        names = [tuple(context.fresh("acc") for _ in f.monoid.identity) for f in self.folds]
+        """Each thread folds its partials in variables. The partials of a row are neighbours where
+        that is how memory runs; then they may be joined without memory, too."""
+        context = self.context
+        each = ir.PARTIALS // self.lanes if self.exchanges else 1
+        lane = context.axis("p", ir.PARTIALS // each)
+        held = [self._names() for _ in range(each)]
 
         def body() -> Sequence[c.Code]:
-            begin, turn, end = [], [], []
-            for fold, held in zip(self.folds, names, strict=True):
-                now = _named(held, fold)
-                new = fold.monoid.combine(now, fold.element(context, start + step))
-                begin += zip(held, fold.monoid.identity, strict=True)
-                turn += zip(held, new, strict=True)
-                at = self.at if self.exchanges else lane.var * self.block + self.at
-                end += self._write(fold.partials, at, now)
-            over = bound(self.statement.over, start + step)
-            loop = c.For(step, lane.var, count, ir.PARTIALS, (*over, c.Set(tuple(turn))))
-            code: c.Block = (*self._row_binds(), c.Let(tuple(begin), True), loop)
-            if not self.exchanges:
-                return (*code, c.Puts(tuple(end)))
-            first = s.eq(s.index(lane.var), s.const(0, int64))
-            return (*code, *self._exchange(names), c.If(first, (c.Puts(tuple(end)),)))
+            code: list[c.Code] = [*self._row_binds()]
+            for number, names in enumerate(held):
+                code += self._fold_partial(names, lane.var + number * self.lanes, start, count)
+            if self.exchanges:
+                code += self._exchange(held)
+            place = self.at if self.exchanges else lane.var * self.block + self.at
+            end: list[c.Put] = []
+            for fold, names in zip(self.folds, held[0], strict=True):
+                end += self._write(fold.partials, place, _named(names, fold))
+            puts = c.Puts(tuple(end))
+            if self.exchanges:
+                first = s.eq(s.index(lane.var), s.const(0, int64))
+                return (*code, c.If(first, (puts,)))
+            return (*code, puts)
 
         axes = (*self.row, lane) if self.row_major else (lane, *self.row)
         return context.spread(axes, body)
 
-    def _exchange(self, names: list[tuple[str, ...]]) -> c.Block:
-        """Halves are joined: lane p gets what lane p + width has."""
+    def _names(self) -> Names:
+        fresh = self.context.fresh
+        return [tuple(fresh("acc") for _ in f.monoid.identity) for f in self.folds]
+
+    def _fold_partial(self, names: Names, partial: Index, start: Index, count: Index) -> c.Block:
+        """One partial: every PARTIALS-th element."""
+        step = Var(self.context.fresh("f"), 0, count - 1, "axis")
+        begin, turn = [], []
+        for fold, held in zip(self.folds, names, strict=True):
+            element = fold.element(self.context, start + step)
+            begin += zip(held, fold.monoid.identity, strict=True)
+            turn += zip(held, fold.monoid.combine(_named(held, fold), element), strict=True)
+        over = bound(self.statement.over, start + step)
+        loop = c.For(step, partial, count, ir.PARTIALS, (*over, c.Set(tuple(turn))))
+        return (c.Let(tuple(begin), True), loop)
+
+    def _exchange(self, held: list[Names]) -> c.Block:
+        """Halves are joined, width by width: partial p gets that of p + width, which is this
+        thread's own or that of lane p + width."""
         block: list[c.Code] = []
         width = ir.PARTIALS
         while width > 1:
             width //= 2
-            pairs = []
-            for fold, held in zip(self.folds, names, strict=True):
-                now = _named(held, fold)
-                there = tuple(s.make("subgroup_down", (x,), x.dtype, width) for x in now)
-                pairs += zip(held, fold.monoid.combine(now, there), strict=True)
-            block.append(c.Set(tuple(pairs)))
+            apart = width // self.lanes
+            for names, others in zip(held[: max(1, apart)], held[apart:], strict=False):
+                pairs = []
+                for fold, mine, other in zip(self.folds, names, others, strict=True):
+                    now, there = _named(mine, fold), _named(other, fold)
+                    if not apart:
+                        there = tuple(s.make("subgroup_down", (x,), x.dtype, width) for x in now)
+                    pairs += zip(mine, fold.monoid.combine(now, there), strict=True)
+                block.append(c.Set(tuple(pairs)))
         return tuple(block)
 
     def _fold_along(self, start: Index, count: Index) -> c.Block:

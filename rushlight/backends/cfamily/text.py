@@ -72,7 +72,7 @@ class KernelPrinter:
         return self.lines
 
     def _buffers(self) -> list[tuple[str, DType, bool]]:
-        written = {store.dest for store in c.stores_in(self.kernel.body)}
+        written = c.written_in(self.kernel.body)
         memories = (*self.owner.program.buffers, *self.owner.scratch)
         return [(m.name, m.dtype, m in written) for m in memories]
 
@@ -180,13 +180,27 @@ class KernelPrinter:
     def barrier(self, code: c.Barrier) -> None:
         self.line(self.language.barrier())
 
+    def sync(self, code: c.Sync) -> None:
+        (at,) = self.texts(code.at)
+        text = f"{self.language.sync(code.kind)}({code.memory.name} + {at})"
+        if code.result is None:
+            self.line(f"{text};")
+        else:
+            self.line(self.language.declare(self.language.index, code.result.name, text, False))
+
+    def matrix(self, code: c.Matrix) -> None:
+        (at,) = self.texts(code.at)
+        for line in self.language.matrix(code, at):
+            self.line(line)
+
     def note(self, code: c.Note) -> None:
         self.line(f"// {code.text}")
 
 
 _PRINT = {
     c.Bind: "bind", c.Let: "let", c.Set: "set", c.Put: "put", c.Puts: "puts", c.For: "loop",
-    c.While: "repeat", c.If: "branch", c.Barrier: "barrier", c.Note: "note",
+    c.While: "repeat", c.If: "branch", c.Barrier: "barrier", c.Sync: "sync", c.Matrix: "matrix",
+    c.Note: "note",
 }  # fmt: skip
 
 

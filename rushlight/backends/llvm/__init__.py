@@ -7,13 +7,17 @@ from rushlight.backends.llvm.caps import find_caps
 from rushlight.backends.llvm.explain import lower_asm, picks
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
+from rushlight.backends.llvm.tiles_here import with_usable_tiles
 from rushlight.base.config import config
 from rushlight.compiler.target import Backend, Caps, Missing
 
 
 def find() -> Caps | Missing:
     """This CPU, with the features and threads that the settings give it."""
-    return find_caps(config.cpu_features, config.num_threads)
+    found = find_caps(config.cpu_features, config.num_threads)
+    return (
+        found if isinstance(found, Missing) else with_usable_tiles(found, config.float32_products)
+    )
 
 
 BACKEND = Backend(

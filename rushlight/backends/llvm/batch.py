@@ -13,12 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight.backends.llvm.access import OTHER, find_accesses, free_names, stride_along
-from rushlight.base.dtypes import int64
+from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.compiler.tile.ir import Axis, DotGrid
-from rushlight.compiler.tile.transform import Mapping_, Substitution
-from rushlight.ir.scalar import E, const, index, load, lt
+from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.symint import floordiv, mod
-from rushlight.ir.symint_walk import variables
 
 
 def fold_shared_batch(grid: DotGrid) -> DotGrid:
@@ -52,34 +50,16 @@ def _fold_last_into_columns(grid: DotGrid, lanes: int) -> DotGrid | None:
     wide = -(-width // lanes) * lanes
     columns = Axis(f"{last.name}.{grid.n.name}", last.extent * wide)
     mapping = {last.name: floordiv(columns.var, wide), grid.n.name: mod(columns.var, wide)}
-    change = Substitution(mapping) if wide == width else _Widened(mapping, grid.n)
+    # Columns up to a whole vector: those that are not there read and write nothing.
+    there = None if wide == width else is_before(mapping[grid.n.name], width)
+    change = Guarded(mapping, {grid.n.name}, there)
     b, stores = change.expr(grid.b), tuple(map(change.store, grid.stores))
-    if isinstance(change, _Widened):
-        stores = tuple(replace(store, mask=change.allowed(store.mask)) for store in stores)
+    stores = tuple(replace(store, mask=change.allowed(store.mask)) for store in stores)
     access = find_accesses([b, *(s.value for s in stores)], [s.at for s in stores])
     for at in (*access.reads, *access.writes):
         if stride_along(at, columns.name, access.names, lanes) is OTHER:
             return None
     return replace(grid, batch=tuple(batch), n=columns, b=b, stores=stores)
-
-
-class _Widened(Substitution):
-    """Columns up to a whole vector: those that are not there read and write nothing."""
-
-    def __init__(self, mapping: Mapping_, n: Axis) -> None:
-        super().__init__(mapping)
-        self.n = n
-        self.there = lt(index(mapping[n.name]), const(n.extent, int64))
-
-    def _rebuild(self, node: E) -> E:
-        made = super()._rebuild(node)
-        if node.op != "load" or self.n.name not in variables(node.meta[1]):
-            return made
-        mask, other = made.args or (None, const(0, node.dtype))
-        return load(*made.meta, self.allowed(mask), other)
-
-    def allowed(self, mask: E | None) -> E:
-        return self.there if mask is None else mask & self.there
 
 
 def _fold_last(grid: DotGrid) -> DotGrid | None:

@@ -17,6 +17,7 @@ from rushlight.backends.llvm.flatten import flatten_over
 from rushlight.backends.llvm.nest import emit_map, emit_scan, map_accesses, scan_accesses
 from rushlight.backends.llvm.reduce import choose_lanes, emit_reduce, reduce_accesses
 from rushlight.backends.llvm.reduce_panels import panel_width
+from rushlight.backends.llvm.rows_ahead import rows_ahead
 from rushlight.backends.llvm.sort import emit_sort, sort_local_bytes
 from rushlight.backends.llvm.turn import TURN_ROWS, find_turn
 from rushlight.backends.llvm.types import Launch
@@ -60,7 +61,9 @@ def lower_grid(ctx: KernelContext, grid: Grid) -> Launch:
     placement = place_locals(ctx, grid)
     with ctx.instances([axis.extent for axis in plan.instances]) as numbers:
         env = {axis.name: n for axis, n in zip(plan.instances, numbers, strict=True)}
-        for statement in grid.body:
+        again, rows = rows_ahead(grid)
+        for number, statement in enumerate(grid.body):
+            ctx.ahead = rows if number == again else {}
             emit_statement(ctx, statement, env, plan.ranges, placement)
     count = product(axis.extent for axis in plan.instances)
     cost = body_cost(grid.body) * plan.points

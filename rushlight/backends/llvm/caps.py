@@ -1,7 +1,9 @@
 """What this CPU can do: found through LLVM, narrowed by an override such as "-avx512f".
 
 Caps.features is "cpu|+a,-b,..." and holds all that changes the code, so it can be a cache key. For
-another machine it goes on: "...|triple|bits of its scalable vectors" (targets.py).
+another machine it goes on: "...|triple|bits of its scalable vectors" (targets.py). A feature that
+LLVM does not know: "+emulated-amx", tile registers in memory, for tests; "+products-medium" and
+"+products-high", what a program allows (dot_precision.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from rushlight.compiler.target import Caps, Missing
 # Below these an x86 has no rounding instructions, and code would need calls to libm.
 BASELINE_X86 = ("sse4.1",)
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+AMX = ("amx-tile", "amx-bf16", "amx-int8")
+EMULATED = "emulated-amx"
+PRODUCTS = ("products-medium", "products-high")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class Target:
     fma: bool
     f16c: bool
     bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
+    tiles: str = ""  # tile registers: "amx", "emulated" or ""
+    products: str = ""  # of float32: may be less exact in tile registers, "medium" or "high"
     x86: bool = True
     triple: str = ""
     scalable_bits: int = 0
@@ -71,14 +78,20 @@ def split_target(features: str) -> Target:
     avx2 = avx and has.get("avx2", False)
     avx512 = avx2 and all(has.get(name, False) for name in AVX512)
     x86, scalable = "sse2" in has, int(bits or 0)
+    tiles = "amx" if all(has.get(name, False) for name in AMX) else ""
+    tiles = ("emulated" if has.get(EMULATED, False) else tiles) if avx512 and x86 else ""
+    allowed = next((name.split("-")[1] for name in PRODUCTS if has.get(name, False)), "")
+    ours = (EMULATED, *PRODUCTS)
     return Target(
         cpu=cpu,
-        features=flags,
+        features=",".join(item for item in flags.split(",") if item[1:] not in ours),
         vector_bytes=64 if avx512 else 32 if avx2 else max(16, scalable // 8),
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
         bfloat16_pairs=avx512 and has.get("avx512bf16", False),
+        tiles=tiles,
+        products=allowed if tiles else "",
         x86=x86,
         triple=triple,
         scalable_bits=scalable,

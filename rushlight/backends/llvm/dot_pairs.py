@@ -9,40 +9,67 @@ same chain over ascending k as everywhere else. One difference: subnormal operan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import parity
 from rushlight.backends.llvm.caps import Target
+from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.backends.llvm.ops import intrinsic
-from rushlight.base.dtypes import bfloat16, float32, int32, uint16
+from rushlight.base.dtypes import bfloat16, float32, int32, uint8, uint16
 from rushlight.compiler.tile.ir import Axis, DotGrid
-from rushlight.compiler.tile.transform import Substitution
-from rushlight.ir.scalar import E, bitcast, cast
+from rushlight.ir.scalar import E, bitcast, cast, const, select
+from rushlight.ir.symint import Expr, ceildiv
 
 # The accumulators of one instruction.
 PAIR_LANES = 16
 
 
+def is_bfloat16(grid: DotGrid) -> bool:
+    """Both sides, summed in float32."""
+    both = grid.a.dtype is bfloat16 and grid.b.dtype is bfloat16
+    return both and grid.acc_dtype is float32
+
+
 def suits_pairs(grid: DotGrid, target: Target) -> bool:
-    """Both sides in bfloat16, and whole pairs."""
-    both = grid.a.dtype is bfloat16 and grid.b.dtype is bfloat16 and grid.acc_dtype is float32
-    return target.bfloat16_pairs and both and parity(grid.k.extent) == 0
+    return target.bfloat16_pairs and is_bfloat16(grid)
 
 
-def in_pairs(grid: DotGrid) -> DotGrid:
-    """The contraction with int32 operands, a pair each, over half as many k."""
-    half = Axis(f"{grid.k.name}.pair", grid.k.extent // 2)
+def in_words(grid: DotGrid, size: int) -> DotGrid:
+    """The contraction with int32 operands of `size` elements each, over as many fewer k.
 
-    def pair(e: E) -> E:
-        first, second = (
-            cast(bitcast(Substitution({grid.k.name: 2 * half.var + n}).expr(e), uint16), int32)
-            for n in range(2)
-        )
-        return first << 16 | second
+    The first element is in the highest bits; those behind the last k are 0.
+    """
+    k = grid.k
+    word = Axis(f"{k.name}.word", ceildiv(k.extent, size))
 
-    return replace(grid, k=half, a=pair(grid.a), b=pair(grid.b))
+    def packed(e: E) -> E:
+        parts = []
+        for n in range(size):
+            at = size * word.var + n
+            there = None if n == 0 or _divides(size, k.extent) else is_before(at, k.extent)
+            part = Guarded({k.name: at}, {k.name}, there).expr(e)
+            parts.append(part if there is None else select(there, part, const(0, e.dtype)))
+        return join_words(parts)
+
+    return replace(grid, k=word, a=packed(grid.a), b=packed(grid.b))
+
+
+def join_words(parts: Sequence[E]) -> E:
+    """Elements of 32 bits together as one int32, the first in the highest bits."""
+    bits = 32 // len(parts)
+    element = uint16 if bits == 16 else uint8
+    first, *others = (cast(bitcast(part, element), int32) for part in parts)
+    for other in others:
+        first = first << bits | other
+    return first
+
+
+def _divides(size: int, extent: int | Expr) -> bool:
+    if isinstance(extent, int):
+        return extent % size == 0
+    return not any(coef % size for _, coef in extent.terms) and extent.const % size == 0
 
 
 def multiply_pairs(b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:

@@ -8,8 +8,9 @@ from typing import Any
 from rushlight.backends.llvm.attention_sides import sides_of
 from rushlight.backends.llvm.build import lower_text
 from rushlight.backends.llvm.caps import split_target
+from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.jit import assembly_of
-from rushlight.backends.llvm.schedule import choose_attention_schedule, choose_schedule
+from rushlight.backends.llvm.schedule import choose_attention_schedule
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Caps
@@ -28,7 +29,7 @@ def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
     chosen = []
     for grid in executable.program.grids:
         if isinstance(grid, DotGrid):
-            chosen.append(_shown(choose_schedule(grid, target, caps.threads)))
+            chosen.append(_shown(plan_dot(grid, target, caps.threads)[1]))
         elif isinstance(grid, AttentionGrid):
             for side in sides_of(grid):
                 schedule = choose_attention_schedule(grid, side, target, caps.threads)

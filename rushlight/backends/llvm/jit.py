@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.caps import Target, initialize, initialize_all
+from rushlight.backends.llvm.tile_emulated import EMULATION, PREFIX
 
 _NUMBERS = itertools.count()
 _HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
@@ -46,10 +47,13 @@ def _jit() -> llvm.LLJIT:
 
 
 def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.ModuleRef:
-    """LLVM text as a module in a context of its own."""
-    module = llvm.parse_assembly(text, context=llvm.create_context())
+    """LLVM text as a module in a context of its own, with the emulation that it calls."""
+    context = llvm.create_context()
+    module = llvm.parse_assembly(text, context=context)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
+    if PREFIX in text:
+        module.link_in(llvm.parse_assembly(EMULATION, context=context))
     if verify:
         module.verify()
     return module

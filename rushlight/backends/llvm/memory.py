@@ -63,10 +63,11 @@ def gather(
     return from_memory(b, loaded, dtype)
 
 
-def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False) -> None:
-    """Ask for the cache line of an address; any address may be asked for."""
-    write, soon, data = (ir.Constant(I32, number) for number in (int(to_write), 3, 1))
-    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, soon, data])
+def prefetch(b: ir.IRBuilder, place: ir.Value, to_write: bool = False, level: int = 1) -> None:
+    """Ask for the cache line of an address, into cache `level`; any address may be asked for."""
+    numbers = (int(to_write), 4 - level, 1)
+    write, locality, data = (ir.Constant(I32, number) for number in numbers)
+    intrinsic(b, "llvm.prefetch.p0", ir.VoidType(), [place, write, locality, data])
 
 
 def _other(b: ir.IRBuilder, kind: ir.VectorType, dtype: DType, other: ir.Value | None) -> ir.Value:
@@ -84,6 +85,12 @@ def store_vector(
         return
     name = f"llvm.masked.store.{suffix(value.type)}.p0"
     intrinsic(b, name, ir.VoidType(), [value, place, ir.Constant(I32, align), mask])
+
+
+def stream_vector(b: ir.IRBuilder, value: ir.Value, place: ir.Value, align: int) -> None:
+    """Past the caches. align: all bytes of the vector."""
+    store = b.store(value, place, align=align)
+    store.set_metadata("nontemporal", b.module.add_metadata([ir.Constant(I32, 1)]))
 
 
 def scatter(b: ir.IRBuilder, value: ir.Value, places: ir.Value, align: int, mask: ir.Value) -> None:

@@ -22,6 +22,7 @@ from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.monoid import scan_monoid
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.puts import put, put_all, value_and_mask
+from rushlight.backends.llvm.streaming import streamed_buffers, with_streams
 from rushlight.backends.llvm.turn import emit_turned, find_turn
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import Map, Scan, Store
@@ -61,14 +62,16 @@ def emit_map(
             plain,
         )
 
-    def emit() -> None:
-        if turn is None:
-            emit_ranges(ctx, ranges, chosen, count, unroll, env, body)
-        else:
-            others = [r for r in ranges if r is not turn.rows and r is not turn.columns]
-            emit_ranges(ctx, others, None, 1, 1, env, turned)
+    def rows(part: Range | None) -> None:
+        parts = [part if r is chosen and part is not None else r for r in ranges]
+        with_loads_from_here(ctx, lambda: emit_ranges(ctx, parts, part, count, unroll, env, body))
 
-    with_loads_from_here(ctx, emit)
+    if turn is None:
+        streams = streamed_buffers(statement, chosen, count)
+        with_streams(ctx, streams, chosen, env, rows)
+    else:
+        others = [r for r in ranges if r is not turn.rows and r is not turn.columns]
+        with_loads_from_here(ctx, lambda: emit_ranges(ctx, others, None, 1, 1, env, turned))
 
 
 def emit_points(

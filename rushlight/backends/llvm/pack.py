@@ -57,6 +57,8 @@ class Operand:
     row_step: int | Expr | None = None  # None: the panel is [k][width]
     # Do vectors start at multiples of `lanes` of the axis that they lie along?
     aligned: bool = False
+    # Is what lies behind the last k of a row 0, up to a whole vector?
+    zero_tail: bool = False
 
     @property
     def element(self) -> ir.Type:
@@ -245,6 +247,8 @@ class PackEmitter:
 
             def fill(k: ir.Value, mask: ir.Value | None) -> None:
                 value = self._value(builder, panel, env, (row, k), mask)
+                if mask is not None and o.zero_tail:
+                    value = builder.select(mask, value, constant(value.type, 0))
                 builder.store(value, place(row, k), align=o.itemsize)
 
             in_vectors(ctx, builder, panel.kc, o.lanes, fill)

@@ -33,10 +33,16 @@ from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.ir.symint import Expr, Var, mul
 from rushlight.ir.symint_walk import substitute
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.threads import num_threads
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
 OP_PS = 150
 MOST_SIZES = 64
+# Handing out a unit of work costs threads about half a microsecond: a unit is as many instances as
+# leave each thread UNITS_OF_THREAD of them, but not more than UNIT_PS takes (hints are often too
+# high, up to thirty times).
+UNITS_OF_THREAD = 32
+UNIT_PS = 400_000_000
 _LAUNCH_WORDS = len(LAUNCH_FIELDS)
 _FIELD = {name: position for position, name in enumerate(LAUNCH_FIELDS)}
 
@@ -162,6 +168,7 @@ class LlvmPlan:
             end.append((at + 1, step.pointers))
             layout.relative += zip((at + 2, at + 3), step.tables, strict=True)
         self._launch_count = len(flat)
+        self.grains = [step.launch.grain for step in flat]
         self._regions_at = len(layout.template)
         done = 0
         for region in steps:
@@ -184,7 +191,7 @@ class LlvmPlan:
         self.exprs = compile_ints([expr for _, expr in layout.exprs], self.plan.variables)
         self.sizes_at = np.concatenate([self.variables[0], self.expr_at])
         # The ints of a run -> words that depend on them, and what is derived from these.
-        self.known_sizes: dict[bytes, tuple[np.ndarray, int, int]] = {}
+        self.known_sizes: dict[bytes, tuple[np.ndarray, list[int], int, int]] = {}
         self.scalars = layout.scalars.freeze()
 
 
@@ -242,7 +249,8 @@ class _Run:
         words, given = self.words, ints.tobytes()
         known = loaded.known_sizes.get(given)
         if known is not None:
-            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes = known
+            words[loaded.sizes_at], grains, self.tables.work_ps, self.tables.local_bytes = known
+            self.launches[:, _FIELD["grain"]] = grains
             self.ints = given
             return
         words[loaded.variables[0]] = ints[loaded.variables[1]]
@@ -250,14 +258,21 @@ class _Run:
             words[loaded.expr_at] = loaded.exprs(*ints.tolist())
         counts = self.launches[:, _FIELD["count"]]
         # As floats: a wrong hint must not wrap around.
-        costs = counts * self.launches[:, _FIELD["cost_ps"]].astype(np.float64)
+        one = self.launches[:, _FIELD["cost_ps"]]
+        costs = counts * one.astype(np.float64)
+        units = UNITS_OF_THREAD * num_threads()
+        grains = [
+            max(least, min(count // units, UNIT_PS // max(cost, 1)))
+            for least, count, cost in zip(loaded.grains, counts.tolist(), one.tolist(), strict=True)
+        ]
+        self.launches[:, _FIELD["grain"]] = grains
         self.tables.work_ps = int(min(costs.sum(), 1e18))
         self.tables.local_bytes = int(self.local_bytes.max())
         self.ints = given
         if len(loaded.known_sizes) >= MOST_SIZES:
             loaded.known_sizes.clear()
         loaded.known_sizes[given] = (
-            words[loaded.sizes_at], self.tables.work_ps, self.tables.local_bytes
+            words[loaded.sizes_at], grains, self.tables.work_ps, self.tables.local_bytes
         )  # fmt: skip
 
 

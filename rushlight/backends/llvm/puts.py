@@ -90,7 +90,10 @@ def put(emitter: ValueEmitter, store: Store, value: ir.Value) -> None:
         value, mask = (splat(b, v, 1) for v in (value, mask))
     if count == 1 or (linear.stride == 1 and linear.extra is None):
         place = emitter.pointer(store.dest, linear.base)
-        memory.store_vector(b, value, place, size, mask)
+        if mask is None and store.dest in emitter.ctx.streamed:
+            memory.stream_vector(b, value, place, count * size)
+        else:
+            memory.store_vector(b, value, place, size, mask)
         return
     everything = constant(ir.VectorType(I1, count), 1)
     places = emitter.pointers(store.dest, linear)

@@ -29,6 +29,8 @@ from rushlight.ir.symint_walk import evaluate, variables
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
 A_BLOCK_BYTES = 600 << 10
 B_PANEL_BYTES = 80 << 10
+# Columns of an instance; half as many more rather than a second block.
+N_BLOCK = 512
 # Of a contraction whose operand slides: the packed block of a (read from L3 if it must be), sums
 # between steps of k, and steps of k of a panel.
 SLIDING_A_BYTES = 1536 << 10
@@ -37,6 +39,10 @@ SLIDING_STEPS = 512
 # An instance of fewer multiply-adds is not worth a thread of its own.
 MIN_INSTANCE_WORK = 1 << 20
 LONG_INSTANCE_WORK = 32 << 20
+# Packing an element takes as long as so many multiply-adds, and what computes it; what a late
+# thread costs.
+PACK_COST = 16
+LATE_START = 1.15
 # Blocks of an axis of unknown length: enough instances for the threads in most cases.
 SYMBOLIC_BLOCK = 256
 UNKNOWN_SIZE = 1024
@@ -62,7 +68,8 @@ class DotSchedule:
     """rows, vectors, lanes: the register block. mc, nc, kc: the cache blocks, in elements.
 
     along_k_a, along_k_b: read the operand along k and turn blocks in registers while packing.
-    pairs: the grid is one of pairs (dot_pairs.py).
+    pairs: the grid is one of pairs (dot_pairs.py). tiles: one of words, summed in tile registers
+    (dot_tiles.py); rows and columns are then of whole tiles, kc of whole blocks.
     """
 
     rows: int
@@ -74,6 +81,7 @@ class DotSchedule:
     along_k_a: bool
     along_k_b: bool
     pairs: bool = False
+    tiles: bool = False
 
     @property
     def columns(self) -> int:
@@ -207,7 +215,7 @@ def panel_rows(count: int, s: AttentionSchedule, target: Target) -> int:
 
 def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
     """The schedule of a DotGrid, from its sizes where they are numbers."""
-    return _thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
+    return choose_thin_schedule(grid, target, threads) or choose_dot_schedule(grid, target, threads)
 
 
 def dot_grain(work: int | Expr) -> int:
@@ -217,7 +225,7 @@ def dot_grain(work: int | Expr) -> int:
     return grain_of(work)
 
 
-def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
+def choose_thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule | None:
     """Few rows and a plain b (it is emitted once per unrolled step)."""
     rows = grid.m.extent
     on_k = along_k(grid.b, grid.n, grid.k)
@@ -228,9 +236,9 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     access = find_accesses([grid.b], ())
     if on_k and access.cost() > PLAIN_COST:
         return None
-    if not on_k and (access.cost() > THIN_COST or OTHER in _strides(access, grid.n)):
-        return None
     lanes = lanes_of(grid.acc_dtype, target)
+    if not on_k and (access.cost() > THIN_COST or OTHER in _strides(access, grid.n, lanes)):
+        return None
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
         nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
@@ -241,10 +249,12 @@ def _thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSchedule 
     return ThinSchedule(lanes, nc, unroll, along_k(grid.a, grid.m, grid.k), on_k)
 
 
-def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule:
-    """The schedule of a DotGrid, from its sizes where they are numbers."""
+def choose_dot_schedule(
+    grid: DotGrid, target: Target, threads: int, block: tuple[int, int] | None = None
+) -> DotSchedule:
+    """The schedule of a DotGrid, from its sizes where they are numbers. block: (rows, vectors)."""
     lanes = lanes_of(grid.acc_dtype, target)
-    rows, vectors = _register_block(grid.m.extent, grid.n.extent, lanes, target)
+    rows, vectors = block or _register_block(grid.m.extent, grid.n.extent, lanes, target)
     columns = vectors * lanes
     size = grid.acc_dtype.itemsize
     # Whole vectors, so that each step starts at a multiple of `lanes`.
@@ -252,7 +262,10 @@ def choose_dot_schedule(grid: DotGrid, target: Target, threads: int) -> DotSched
     if isinstance(grid.k.extent, int) and grid.k.extent <= kc * 3 // 2:
         kc = max(1, grid.k.extent)
     mc = _even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
-    nc = _even_blocks(grid.n.extent, max(1, 512 // columns) * columns, columns)
+    most = N_BLOCK
+    if isinstance(grid.n.extent, int) and grid.n.extent <= N_BLOCK * 3 // 2:
+        most = N_BLOCK * 3 // 2
+    nc = _even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
     return DotSchedule(
         rows, vectors, lanes, mc, nc, kc,
@@ -318,31 +331,38 @@ def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
 def _share(
     grid: DotGrid, mc: int, nc: int, rows: int, columns: int, threads: int
 ) -> tuple[int, int]:
-    """Halve blocks until there is work for every thread, or the work is small."""
+    """Blocks of at most mc x nc with the least estimated time of the slowest thread."""
     extents = [grid.m.extent, grid.n.extent, grid.k.extent, *(x.extent for x in grid.batch)]
-    if not all(isinstance(x, int) for x in extents):
+    if not all(isinstance(x, int) and x > 0 for x in extents):
         return mc, nc
-    m, n, k = extents[:3]
-    batch = 1
-    for x in extents[3:]:
-        batch *= x
-    while mc * nc * k > MIN_INSTANCE_WORK:
-        count = batch * ceildiv(m, mc) * ceildiv(n, nc)
-        # Each instance packs for itself, so as many equal ones as threads are better than more,
-        # if they are long: a thread that starts late matters little then.
-        is_even = (m <= mc or m % mc == 0) and (n <= nc or n % nc == 0)
-        is_long = mc * nc * k >= LONG_INSTANCE_WORK
-        if count >= 2 * threads or (count == threads and is_even and is_long):
-            break
-        if nc >= mc and nc > columns:
-            nc = ceildiv(ceildiv(nc, 2), columns) * columns
-        elif mc > rows:
-            mc = ceildiv(ceildiv(mc, 2), rows) * rows
-        elif nc > columns:
-            nc = ceildiv(ceildiv(nc, 2), columns) * columns
-        else:
-            break
-    return mc, nc
+    m, n, k, *batch = extents
+    copies = prod(batch)
+    pack_a, pack_b = (PACK_COST + find_accesses([e], ()).cost() for e in (grid.a, grid.b))
+
+    def time(blocks: tuple[int, int]) -> float:
+        mc, nc = blocks
+        count = copies * ceildiv(m, mc) * ceildiv(n, nc)
+        # Each instance packs for itself.
+        work = (mc * nc + pack_a * mc + pack_b * nc) * k
+        # A thread that starts late matters, unless the instances are long.
+        is_short = threads > 1 and count < 2 * threads and work < LONG_INSTANCE_WORK
+        return ceildiv(count, threads) * work * (LATE_START if is_short else 1.0)
+
+    best = mc, nc
+    for n_parts in _more_parts(n, nc, columns, threads):
+        for m_parts in _more_parts(m, mc, rows, threads):
+            found = m_parts, n_parts
+            if m_parts * n_parts * k >= MIN_INSTANCE_WORK and time(found) < time(best) * 0.99:
+                best = found
+    return best
+
+
+def _more_parts(extent: int, most: int, unit: int, threads: int) -> list[int]:
+    """Sizes of equal blocks <= `most`: as few blocks as there must be, some more, and doubles."""
+    blocks = ceildiv(extent, most)
+    counts = [*range(blocks, blocks + threads + 1), *(blocks << i for i in range(1, 8))]
+    sizes = {ceildiv(ceildiv(extent, count), unit) * unit for count in counts}
+    return sorted((size for size in sizes if size <= most), reverse=True)
 
 
 def along_k(e: E, lane: Axis, k: Axis, aligned: int = 0) -> bool:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import find_accesses
+from rushlight.backends.llvm.access import find_accesses, free_names, step_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import MicroShape, multiply_add
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.pack import (
@@ -32,17 +33,19 @@ from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.types import Launch
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import DotGrid
 from rushlight.compiler.tile.known import with_known
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, acc, cast
 from rushlight.ir.symint import Var, ceildiv, maximum, product
 
+Chains = list[list[ir.Value]]
 
-def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Launch:
+
+def emit_thin(emitter: ThinEmitter) -> Launch:
     """The kernel function of a thin contraction; grid.m.extent is a small number."""
-    emitter = ThinEmitter(ctx, grid, schedule)
+    ctx, grid, schedule = emitter.ctx, emitter.grid, emitter.schedule
     emitter.emit()
     # Every element of b is computed once, and then used by all rows.
     steps = grid.m.extent + find_accesses([grid.b], ()).cost()
@@ -52,6 +55,9 @@ def emit_thin(ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> Laun
 
 
 class ThinEmitter:
+    # Sums for each output in memory.
+    ARRAYS = 1
+
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: ThinSchedule) -> None:
         self.ctx, self.grid, self.schedule = ctx, grid, schedule
         s, dtype = schedule, grid.acc_dtype
@@ -63,7 +69,7 @@ class ThinEmitter:
         self.b = cast(grid.b, dtype)
         self.extents = [*(axis.extent for axis in grid.batch), ceildiv(grid.n.extent, s.nc)]
         # The sums come first: their size is a number, so the rows of a start at a fixed place.
-        self.a_offset = self.rows * s.nc
+        self.a_offset = self.ARRAYS * self.rows * s.nc
         elements = self.a_offset + self.rows * (step or grid.k.extent) + self.a.slack
         self.local_bytes = elements * dtype.itemsize
 
@@ -139,14 +145,22 @@ class ThinEmitter:
 
     def _straight(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value) -> None:
         ctx, b, s = self.ctx, self.ctx.builder, self.schedule
-        zero, size = constant(self.shape.vector, 0), self.grid.acc_dtype.itemsize
-        with ctx.for_range(b, i64(0), i64(self.rows * s.nc), s.lanes) as at:
-            b.store(zero, self._element(b, self.sums, at), align=size)
+        self._clear()
         whole = b.mul(b.sdiv(k, i64(s.unroll)), i64(s.unroll))
         with ctx.for_range(b, i64(0), whole, s.unroll) as at:
             self._sweep(env, n0, count, at, s.unroll)
         with ctx.for_range(b, whole, k) as at:
             self._sweep(env, n0, count, at, 1)
+
+    def _clear(self) -> None:
+        b, size = self.ctx.builder, self.grid.acc_dtype.itemsize
+        zero = constant(self.shape.vector, 0)
+        with self.ctx.for_range(b, i64(0), i64(self.a_offset), self.schedule.lanes) as at:
+            b.store(zero, self._element(b, self.sums, at), align=size)
+
+    def _chains(self, k: ir.Value, column: ir.Value, unroll: int) -> list[list[ir.Value]]:
+        """Where the sums lie that the steps from k on take in turn, one for each row."""
+        return [[self._sum(i64(row), column) for row in range(self.rows)]]
 
     def _sweep(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value, unroll: int) -> None:
         """All columns take the steps k .. k + unroll - 1; k is a multiple of unroll."""
@@ -156,15 +170,18 @@ class ThinEmitter:
         a = list(self._broadcasts(k, unroll))
 
         def body(column: ir.Value, mask: ir.Value | None) -> None:
-            places = [self._sum(i64(row), column) for row in range(self.rows)]
-            sums = [b.load(p, typ=self.shape.vector, align=size) for p in places]
+            chains = self._chains(k, column, unroll)
+            sums = [[b.load(p, typ=self.shape.vector, align=size) for p in c] for c in chains]
             inner = {**env, self.grid.n.name: b.add(n0, column), self.grid.k.name: sweep}
             known: dict[E, ir.Value] = {}
-            for step, rows in zip(steps, a, strict=True):
-                value = emit_value(ctx, b, step, inner, Lanes(s.lanes, self.grid.n, mask), known)
-                sums = self._add(sums, rows, value)
-            for value, place in zip(sums, places, strict=True):
-                b.store(value, place, align=size)
+            for number, (step, rows) in enumerate(zip(steps, a, strict=True)):
+                lanes = Lanes(s.lanes, self.grid.n, mask, True)
+                value = emit_value(ctx, b, step, inner, lanes, known)
+                chain = number % len(chains)
+                sums[chain] = self._add(sums[chain], rows, value)
+            for total, places in zip(sums, chains, strict=True):
+                for value, place in zip(total, places, strict=True):
+                    b.store(value, place, align=size)
 
         in_vectors(ctx, b, count, s.lanes, body)
 
@@ -173,31 +190,81 @@ class ThinEmitter:
     def _along_k(self, env: Env, n0: ir.Value, count: ir.Value, k: ir.Value) -> None:
         ctx, b, s = self.ctx, self.ctx.builder, self.schedule
         size = self.grid.acc_dtype.itemsize
+        with ctx.for_range(b, i64(0), count, s.lanes) as column:
+            totals = self._vector_of_columns(env, b.add(n0, column), b.sub(count, column), k)
+            for row, total in enumerate(totals):
+                b.store(total, self._sum(i64(row), column), align=size)
+
+    def _vector_of_columns(
+        self, env: Env, n: ir.Value, left: ir.Value, k: ir.Value
+    ) -> list[ir.Value]:
+        """The sums of the columns from n on, of which `left` exist, one vector for each row."""
+        b, s = self.ctx.builder, self.schedule
         zeros = [constant(self.shape.vector, 0)] * self.rows
         whole = b.mul(b.sdiv(k, i64(s.lanes)), i64(s.lanes))
-        with ctx.for_range(b, i64(0), count, s.lanes) as column:
-            left = b.sub(count, column)
-            n = b.add(n0, column)
-            # Rows of b that do not exist are read again from the last one; nobody uses the sums.
-            last = b.sub(left, i64(1))
-            places = [b.add(n, min_value(b, last, i64(r))) for r in range(s.lanes)]
-            with ctx.for_loop(b, i64(0), whole, s.lanes, carried=zeros) as loop:
-                lanes = Lanes(s.lanes, self.grid.k)
-                block = [self._b(env, place, loop.index, lanes) for place in places]
-                sums = loop.carried
-                turned = emit_transpose(b, block)
-                for a, column_of_b in zip(
-                    self._broadcasts(loop.index, s.lanes), turned, strict=True
-                ):
-                    sums = self._add(sums, a, column_of_b)
-                loop.set_next(sums)
-            mask = lane_mask(b, left, s.lanes)
-            with ctx.for_loop(b, whole, k, carried=loop.results) as rest:
-                gathered = self._b(env, n, rest.index, Lanes(s.lanes, self.grid.n, mask))
-                (a,) = self._broadcasts(rest.index, 1)
-                rest.set_next(self._add(rest.carried, a, gathered))
-            for row, total in enumerate(rest.results):
-                b.store(total, self._sum(i64(row), column), align=size)
+        begun = self._square_blocks(env, n, left, i64(0), whole, [zeros])
+        (totals,) = self._single_steps(env, n, left, whole, k, begun)
+        return totals
+
+    def _square_blocks(
+        self, env: Env, n: ir.Value, left: ir.Value, start: ir.Value, stop: ir.Value,
+        chains: Chains,
+    ) -> Chains:  # fmt: skip
+        """The steps of k from start to stop, whole vectors of them; chains take them in turn."""
+        ctx, b, s = self.ctx, self.ctx.builder, self.schedule
+        # Rows of b that do not exist are read again from the last one; nobody uses the sums.
+        last = b.sub(left, i64(1))
+        places = [b.add(n, min_value(b, last, i64(r))) for r in range(s.lanes)]
+        with ctx.for_loop(b, start, stop, s.lanes, carried=sum(chains, [])) as loop:
+            self._ask_ahead(env, n, loop.index)
+            lanes = Lanes(s.lanes, self.grid.k)
+            block = [self._b(env, place, loop.index, lanes) for place in places]
+            sums = self._apart(loop.carried)
+            steps = zip(
+                self._broadcasts(loop.index, s.lanes), emit_transpose(b, block), strict=True
+            )
+            for number, (a, column_of_b) in enumerate(steps):
+                chain = number % len(sums)
+                sums[chain] = self._add(sums[chain], a, column_of_b)
+            loop.set_next(sum(sums, []))
+        return self._apart(loop.results)
+
+    def _single_steps(
+        self, env: Env, n: ir.Value, left: ir.Value, start: ir.Value, stop: ir.Value,
+        chains: Chains,
+    ) -> Chains:  # fmt: skip
+        """The steps of k from start to stop. The chains change places with each of them."""
+        ctx, b, s = self.ctx, self.ctx.builder, self.schedule
+        mask = lane_mask(b, left, s.lanes)
+        with ctx.for_loop(b, start, stop, carried=sum(chains, [])) as rest:
+            gathered = self._b(env, n, rest.index, Lanes(s.lanes, self.grid.n, mask))
+            (a,) = self._broadcasts(rest.index, 1)
+            first, *others = self._apart(rest.carried)
+            rest.set_next(sum([*others, self._add(first, a, gathered)], []))
+        return self._apart(rest.results)
+
+    def _apart(self, values: Sequence[ir.Value]) -> Chains:
+        """One chain after another, `rows` sums each."""
+        return [list(values[at : at + self.rows]) for at in range(0, len(values), self.rows)]
+
+    def _ask_ahead(self, env: Env, n: ir.Value, k: ir.Value) -> None:
+        """Ask for this step's part of the next rows of b, if they lie one after the other."""
+        ctx, b, lanes = self.ctx, self.ctx.builder, self.schedule.lanes
+        value = self.grid.b
+        while value.op == "cast":
+            (value,) = value.args
+        if value.op != "load" or value.args:
+            return
+        names = free_names([value])
+        along = [step_along(value.meta[1], x.name, names) for x in (self.grid.n, self.grid.k)]
+        if along != [self.grid.k.extent, 1]:
+            return
+        size = value.dtype.itemsize
+        here = {**env, self.grid.n.name: b.add(n, i64(lanes)), self.grid.k.name: i64(0)}
+        start = ValueEmitter(ctx, b, here, Lanes(), {}).pointer(*value.meta)
+        start = b.gep(start, [b.mul(k, i64(lanes * size))], source_etype=ir.IntType(8))
+        for offset in range(0, lanes * lanes * size, CACHE_LINE):
+            prefetch(b, b.gep(start, [i64(offset)], source_etype=ir.IntType(8)), level=2)
 
     # ---- the end -------------------------------------------------------------------------
 
@@ -210,7 +277,7 @@ class ThinEmitter:
                 pointer = self._sum(row, column)
                 total = b.load(pointer, typ=self.shape.vector, align=grid.acc_dtype.itemsize)
                 inner = {**env, grid.m.name: row, grid.n.name: b.add(n0, column)}
-                lanes, known = Lanes(s.lanes, grid.n, mask), {result: total}
+                lanes, known = Lanes(s.lanes, grid.n, mask, True), {result: total}
                 emit_stores(ctx, b, grid.stores, inner, lanes, known)
 
             in_vectors(ctx, b, count, s.lanes, body)

@@ -307,6 +307,9 @@ class ValueEmitter:
         kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
         if linear.stride == 1 and linear.extra is None:
             place = self.pointer(buffer, linear.base)
+            if buffer in self.ctx.ahead:
+                there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
+                memory.prefetch(self.builder, there, level=2)
             floor = self._load_floor()
             key = ("load", buffer, place, mask, other, self.lanes.count)
             inputs = [v for v in (place, mask, other) if v is not None]

@@ -11,7 +11,7 @@ import functools
 import platform
 import shutil
 
-from rushlight.backends.metal.driver_impl import find_device
+from rushlight.backends.metal.driver_impl import find_device, find_matrices
 from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
@@ -32,10 +32,11 @@ def find() -> Caps | Missing:
     found = find_device()
     if isinstance(found, Missing):
         return found
-    return caps_of("device", found)
+    return caps_of("device", found, find_matrices())
 
 
-def caps_of(kind: str, features: str) -> Caps:
+def caps_of(kind: str, features: str, matrices: int = 8) -> Caps:
+    """matrices: Apple's own GPUs multiply 8x8 matrices; others that Macs had do not."""
     return Caps(
         "metal",
         features=features,
@@ -44,6 +45,7 @@ def caps_of(kind: str, features: str) -> Caps:
         group_threads=THREADS[kind],
         shared_bytes=32 << 10,
         subgroup=32,
+        matrices=matrices,
         groups=64,
         max_buffers=MOST_BUFFERS,
     )

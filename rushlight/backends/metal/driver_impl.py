@@ -33,6 +33,14 @@ def find_device() -> str | Missing:
     return Missing("this Mac has no Metal device", FIX) if device is None else str(device.name())
 
 
+def find_matrices() -> int:
+    """The side of matrices that SIMD groups multiply: simdgroup_matrix is there from Apple7 on
+    (A14, M1)."""
+    import Metal
+
+    return 8 if open_device().supportsFamily_(Metal.MTLGPUFamilyApple7) else 1
+
+
 @functools.cache
 def open_device() -> Any:
     import Metal

@@ -36,7 +36,8 @@ def _caller(program: c.ThreadProgram, kernel: c.Kernel) -> str:
     given = [f"({language.memory_type(m.dtype)} *)buffers[{i}]" for i, m in enumerate(memories)]
     call = f"{kernel.name}({', '.join([*given, 'numbers', 'status', 'uint(group)', 'position'])});"
     # Threads that never wait for one another need no fibers.
-    waits = any(isinstance(one, c.Barrier) or _exchanges(one) for one in c.walk(kernel.body))
+    barriers = any(isinstance(one, c.Barrier) for one in c.walk(kernel.body))
+    waits = barriers or c.uses_subgroup(kernel.body)
     if waits:
         run = (
             f"if (!emulated::run_group({kernel.threads}, [&](uint position) {{ {call} }})) "
@@ -47,9 +48,7 @@ def _caller(program: c.ThreadProgram, kernel: c.Kernel) -> str:
     return (
         f'extern "C" void {PREFIX}{kernel.name}(long first, long stop, void *const *buffers,\n'
         "    const long *numbers, long *status)\n"
-        f"{{\n    for (long group = first; group < stop; group++) {{\n        {run}\n    }}\n}}\n"
+        "{\n    std::vector<long> order;\n"
+        "    for (long turn : emulated::order_of(stop - first, order)) {\n"
+        f"        const long group = first + turn;\n        {run}\n    }}\n}}\n"
     )
-
-
-def _exchanges(statement: c.Code) -> bool:
-    return c.uses_subgroup((statement,))

@@ -16,6 +16,11 @@ _TYPES = {
 }  # fmt: skip
 _FUNCTIONS = {op: op for op in ("fma", "floor", "ceil", "trunc", "rint")}
 _FUNCTIONS |= {"abs": "fabs", "sqrt": "precise::sqrt"}
+_EXCHANGES = {
+    "subgroup_down": "simd_shuffle_down", "subgroup_up": "simd_shuffle_up",
+    "subgroup_at": "simd_shuffle",
+}  # fmt: skip
+_MATRICES = {"float32": "float", "float16": "half", "bfloat16": "bfloat"}
 _SPACES = {"private": "", "shared": "threadgroup "}
 
 PROLOGUE = """\
@@ -23,6 +28,9 @@ PROLOGUE = """\
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+#ifndef IN_GROUP
+#define IN_GROUP(kind, place) ((threadgroup kind *)(place))
+#endif
 
 // 0 for an index out of range, which is told to the host.
 static inline long check_index(long index, long size, long site, device long *status)
@@ -44,8 +52,32 @@ class Metal(Language):
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"as_type<{self.value_type(goal)}>({text})"
 
-    def subgroup_down(self, text: str, delta: int) -> str:
-        return f"simd_shuffle_down({text}, {delta})"
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
+        """Truth values and 64 bits are not exchanged: as bytes, and as pairs of words."""
+        kind = self.carrier(dtype)
+        if kind.kind == "bool":
+            return f"bool({_EXCHANGES[op]}(uchar({text}), {number}))"
+        if kind.itemsize < 8:
+            return f"{_EXCHANGES[op]}({text}, {number})"
+        pair = f"{_EXCHANGES[op]}(as_type<uint2>({text}), {number})"
+        return f"as_type<{self.value_type(dtype)}>({pair})"
+
+    def matrix(self, code: c.Matrix, at: str) -> list[str]:
+        kind = _MATRICES[code.dtype.name]
+        name = code.names[0]
+        if code.kind == "zero":
+            filled = f"make_filled_simdgroup_matrix<{kind}, 8, 8>({kind}(0))"
+            return [f"simdgroup_{kind}8x8 {name} = {filled};"]
+        if code.kind == "multiply":
+            acc, a, b = code.names
+            return [f"simdgroup_multiply_accumulate({acc}, {a}, {b}, {acc});"]
+        assert code.memory is not None
+        place = f"IN_GROUP({kind}, {code.memory.name} + {at})"
+        if code.kind == "store":
+            return [f"simdgroup_store({name}, {place}, {code.pitch});"]
+        return [
+            f"simdgroup_{kind}8x8 {name};", f"simdgroup_load({name}, {place}, {code.pitch});",
+        ]  # fmt: skip
 
     def array(self, array: c.Array) -> str:
         return f"{_SPACES[array.space]}{self.memory_type(array.dtype)} {array.name}[{array.size}];"

@@ -35,7 +35,8 @@ def compiled(program: Any) -> Any:
 
 
 def language() -> OpenCL:
-    return OpenCL(has_doubles(require_driver().device))
+    driver = require_driver()
+    return OpenCL(has_doubles(driver.device), driver.progress, driver.subgroup)
 
 
 def lower_text(program: Program, caps: Caps) -> str:

@@ -16,17 +16,26 @@ FIX = (
 )
 DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
+NEEDED = {
+    "cl_khr_subgroup_shuffle", "cl_khr_subgroup_shuffle_relative",
+    "cl_intel_required_subgroup_size",
+}  # fmt: skip
+SUBGROUPS = (32, 16, 8)
+PROBE = "__kernel __attribute__((intel_reqd_sub_group_size({}))) void probe(void) {{}}"
 
 
 @dataclass(frozen=True)
 class Driver:
-    """An open device. `shared`: it works on the host's memory."""
+    """An open device. shared: it works on the host's memory; progress: groups may wait for one
+    another; subgroup: so many neighbours exchange values (1: none)."""
 
     cl: Any
     device: Any
     context: Any
     queue: Any
     shared: bool
+    progress: bool
+    subgroup: int
     options: str
 
 
@@ -47,6 +56,8 @@ def find() -> Caps | Missing:
         group_threads=threads,
         shared_bytes=min(device.local_mem_size, 32 << 10),
         groups=max(16, 4 * device.max_compute_units),
+        progress=found.progress,
+        subgroup=found.subgroup,
     )
 
 
@@ -73,13 +84,37 @@ def open_device(wanted: str, more_options: str) -> Driver | Missing:
     device = min(fitting, key=lambda d: not d.type & cl.device_type.GPU)
     context = cl.Context([device])
     exact_divide = device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
-    options = "-cl-std=CL1.2"
+    progress = is_fair(cl, device)
+    options = "-cl-std=CL3.0" if progress else "-cl-std=CL1.2"
     if exact_divide:
         options += " -cl-fp32-correctly-rounded-divide-sqrt"
     options = f"{options} {more_options}".rstrip()
-    return Driver(
-        cl, device, context, cl.CommandQueue(context), bool(device.host_unified_memory), options
-    )
+    queue, shared = cl.CommandQueue(context), bool(device.host_unified_memory)
+    subgroup = find_subgroup(cl, device, context, options)
+    return Driver(cl, device, context, queue, shared, progress, subgroup, options)
+
+
+def is_fair(cl: Any, device: Any) -> bool:
+    """May a group wait for one that began before it? On CPUs, whose threads the operating system
+    lets all go on; and there must be atomics that order memory between groups (OpenCL 3.0)."""
+    needed = {"__opencl_c_atomic_order_acq_rel", "__opencl_c_atomic_scope_device"}
+    if not device.type & cl.device_type.CPU or not device.version.startswith("OpenCL 3"):
+        return False
+    return needed <= {feature.name for feature in device.opencl_c_features}
+
+
+def find_subgroup(cl: Any, device: Any, context: Any, options: str) -> int:
+    """The width that kernels ask for, the widest that the compiler takes; 1: it must not vary from
+    kernel to kernel, so it must be possible to ask."""
+    if not NEEDED <= set(device.extensions.split()):
+        return 1
+    for width in SUBGROUPS:
+        try:
+            cl.Program(context, PROBE.format(width)).build(options=options)
+        except cl.RuntimeError:
+            continue
+        return width
+    return 1
 
 
 def require_driver() -> Driver:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 from importlib.metadata import version
 
+from rushlight.backends.triton.language import SUBGROUP
 from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
@@ -19,7 +20,6 @@ FIX = "pip install 'rushlight[triton]'"
 INTERPRET = "RUSHLIGHT_TRITON_INTERPRET=1 runs the kernels in Triton's interpreter"
 DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS))
 THREADS = 256
-SUBGROUP = 32
 OLDEST = 8  # the first compute capability whose tensor cores these kernels are for
 
 

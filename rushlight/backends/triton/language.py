@@ -17,6 +17,7 @@ from rushlight.backends.cfamily.helpers import SHORT
 from rushlight.backends.cfamily.language import Language
 from rushlight.base.dtypes import DType, float32
 
+SUBGROUP = 32  # threads that exchange values: any would do, sums have so many partials
 PROLOGUE = '''\
 import triton
 import triton.language as tl
@@ -116,8 +117,13 @@ class Triton(Language):
     def select(self, condition: str, a: str, b: str) -> str:
         return f"tl.where({condition}, {a}, {b})"
 
-    def subgroup_down(self, text: str, delta: int) -> str:
-        return f"tl.gather({text}, tl.minimum(lane + {delta}, last_lane), 0)"
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
+        place = {
+            "subgroup_down": f"tl.minimum(lane + {number}, last_lane)",
+            "subgroup_up": f"tl.maximum(lane - {number}, 0)",
+            "subgroup_at": f"lane // {SUBGROUP} * {SUBGROUP} + {number}",
+        }[op]
+        return f"tl.gather({text}, {place}, 0)"
 
     def operation(self, op: str, dtype: DType, args: Sequence[str], source: DType) -> str:
         if f"{op}.{SHORT[source.name]}" in self.functions:

@@ -13,6 +13,7 @@ FIX += "apt-get install mesa-vulkan-drivers)"
 NEEDED = "shader-int64"
 DTYPES = frozenset(("float32", "float64", "int32", "uint32", "int64", "uint64"))
 OWN_BUFFERS = 2  # numbers and status
+USAGE = 0x80 | 4 | 8  # of buffers: STORAGE, COPY_SRC, COPY_DST, as WebGPU numbers them
 
 
 def find() -> Caps | Missing:
@@ -20,6 +21,9 @@ def find() -> Caps | Missing:
     if isinstance(device, Missing):
         return device
     limits, info = device.adapter.limits, device.adapter.info
+    # Kernels cannot ask for a width: exchange only where all have the same.
+    widths = {size for key, size in info.items() if "group_m" in key}  # the least and the most
+    is_fixed = len(widths) == 1 and "subgroup" in device.features
     return Caps(
         "wgsl",
         features="|".join((info["device"], info["description"], info["backend_type"])),
@@ -28,6 +32,7 @@ def find() -> Caps | Missing:
         group_threads=64,
         shared_bytes=min(16 << 10, limits["max-compute-workgroup-storage-size"]),
         groups=16,
+        subgroup=widths.pop() if is_fixed else 1,
         most_groups=limits["max-compute-workgroups-per-dimension"],
         index_bytes=4,
         max_buffers=limits["max-storage-buffers-per-shader-stage"] - OWN_BUFFERS,
@@ -49,10 +54,5 @@ def open_device() -> Any:
         return Missing(f"the adapter {adapter.info['device']} has no {NEEDED}", FIX)
     names = ("max-storage-buffers-per-shader-stage", "max-compute-workgroup-storage-size")
     limits = {name: adapter.limits[name] for name in names}
-    return adapter.request_device_sync(required_features=[NEEDED], required_limits=limits)
-
-
-def usages() -> Any:
-    import wgpu
-
-    return wgpu.BufferUsage
+    wanted = [name for name in (NEEDED, "subgroup") if name in adapter.features]
+    return adapter.request_device_sync(required_features=wanted, required_limits=limits)

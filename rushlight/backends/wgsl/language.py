@@ -27,7 +27,6 @@ fn check_index(index: i64, size: i64, site: i64) -> i64 {
     return select(0li, index, inside);
 }"""
 
-
 _LARGE = re.compile(r"\d\.\d+e\+\d+f")  # the constants of rounding to whole numbers
 
 
@@ -59,7 +58,7 @@ class WGSL(Language):
     def convert(self, text: str, source: DType, goal: DType) -> str:
         # naga takes the sign of the source from the goal.
         wide = {uint32: uint64, int32: int64}.get(source)
-        is_other = wide is not None and goal.kind != source.kind and goal in (int64, uint64)
+        is_other = goal.kind != source.kind and goal in (int64, uint64)
         return self.cast(self.cast(text, wide) if is_other and wide else text, goal)
 
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
@@ -83,6 +82,16 @@ class WGSL(Language):
             return f"({args[0]} {'<<' if op == 'raw_shl' else '>>'} {by})"
         return super().operation(op, dtype, args, source)
 
+    def exchange(self, op: str, text: str, number: int, dtype: DType) -> str:
+        """Words of 32 bits are exchanged."""
+        how = op.removeprefix("subgroup_").capitalize().replace("At", "")
+        word = f"subgroupShuffle{how}({{}}, {number}u)".format
+        low, high = word(f"u32({text})"), word(f"u32(u64({text}) >> 32u)")
+        if dtype.kind == "bool":
+            return f"({low} != 0u)"
+        is_wide = self.carrier(dtype).itemsize == 8
+        return self.cast(f"(u64({low}) | (u64({high}) << 32u))", dtype) if is_wide else word(text)
+
     def load(self, place: str, dtype: DType) -> str:
         return f"({place} != 0u)" if dtype.kind == "bool" else place
 
@@ -99,8 +108,7 @@ class WGSL(Language):
         return f"for (var {name}: i32 = {start}; {name} < {stop}; {name} += {step})"
 
     def array(self, array: c.Array) -> str:
-        shared = array.space == "shared"
-        return "" if shared else f"var {self._declared(array)};"
+        return "" if array.space == "shared" else f"var {self._declared(array)};"
 
     def _declared(self, array: c.Array) -> str:
         return f"{array.name}: array<{self.memory_type(array.dtype)}, {array.size}>"
@@ -131,7 +139,4 @@ class WGSL(Language):
         ]
 
     def group_head(self, kernel: c.Kernel) -> list[str]:
-        return [
-            "let group_id: i32 = i32(group_position.x);",
-            "let thread_id: i32 = i32(thread_position);",
-        ]
+        return ["let group_id = i32(group_position.x);", "let thread_id = i32(thread_position);"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.backends.cfamily.run import GroupPlan, Launch, sizes_at
-from rushlight.backends.wgsl.driver_impl import open_device, usages
+from rushlight.backends.wgsl.driver_impl import USAGE, open_device
 from rushlight.base.dtypes import uint8
 from rushlight.compiler.host_calls import view
 from rushlight.compiler.target import Caps, Plan
@@ -28,8 +28,7 @@ class WgpuSession:
     def _filled(self, data: np.ndarray) -> Any:
         whole = np.zeros(max(8, -(-data.size // 8) * 8), np.uint8)
         whole[: data.size] = data
-        flags = usages().STORAGE | usages().COPY_SRC | usages().COPY_DST
-        return self.device.create_buffer_with_data(data=whole, usage=flags)
+        return self.device.create_buffer_with_data(data=whole, usage=USAGE)
 
     def _host(self, number: int) -> np.ndarray:
         return view(int(self.pointers[number]), uint8, self.nbytes[number])

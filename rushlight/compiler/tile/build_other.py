@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import DType, bfloat16, float16, int64
 from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import piece_of
 from rushlight.compiler.tile.coords import linear, strides_of, unravel
@@ -26,6 +26,8 @@ from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, ceildiv, minimum, product
 
+NARROW = (bfloat16, float16)
+
 
 def build_dot(builder: KernelBuilder) -> Kernel:
     """acc[batch, m, n] and what the group does to each element of it."""
@@ -40,6 +42,7 @@ def build_dot(builder: KernelBuilder) -> Kernel:
     operands = builder.access()
     a = operands.value(left, (*lead, m.var, k.var))
     b = operands.value(right, (*lead, k.var, n.var))
+    a, b = _narrow(a, b)
     result = s.cast(s.acc(acc_dtype), dot.dtype)
 
     def leaf(node: Node, at: tuple, mask: E | None) -> E | None:
@@ -56,6 +59,26 @@ def build_dot(builder: KernelBuilder) -> Kernel:
     slides = dot.attrs if dot.name == "dot_sliding" else None
     grid = DotGrid(tuple(batch), m, n, k, a, b, acc_dtype, tuple(stores), slides)
     return builder.finish([_merge_batch(grid)])
+
+
+def _narrow(a: E, b: E) -> tuple[E, E]:
+    """Operands that were both cast up from one narrow float, as they were: a product of two is
+    exact, and a machine may have instructions for it. The sums are those of the wide dtype."""
+    for dtype in NARROW:
+        found = _before_cast(a, dtype), _before_cast(b, dtype)
+        if None not in found:
+            return found  # type: ignore[return-value]
+    return a, b
+
+
+def _before_cast(e: E, dtype: DType) -> E | None:
+    """The value of a narrow dtype that `e` is the cast of, with zeros around it perhaps."""
+    if e.op == "cast" and e.args[0].dtype is dtype:
+        return e.args[0]
+    if e.op != "select" or e.args[2] is not s.const(0, e.dtype):
+        return None
+    inside = _before_cast(e.args[1], dtype)
+    return None if inside is None else s.select(e.args[0], inside, s.const(0, dtype))
 
 
 def _merge_batch(grid: DotGrid) -> DotGrid:

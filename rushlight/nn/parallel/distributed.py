@@ -37,7 +37,7 @@ class DistributedDataParallel(Module):
             )
         self.module = module
         self.dim, self.broadcast_buffers = dim, broadcast_buffers
-        self.process_group = process_group
+        self.process_group = process_group or torch.distributed.group.WORLD
         self.device_ids, self.output_device = device_ids, output_device
         self.device = next(module.parameters()).device
         self.find_unused_parameters = settings.get("find_unused_parameters", False)
@@ -64,6 +64,20 @@ class DistributedDataParallel(Module):
     ) -> Iterator[None]:  # fmt: skip
         """Inside, processes may have different numbers of batches; there is one."""
         yield
+
+    def join_hook(self, **kwargs: Any) -> Any:
+        """For `Join`: nothing to do for other processes."""
+        return torch.distributed.algorithms.join.JoinHook()
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the collectives."""
+        return self.device
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group of the collectives."""
+        return self.process_group
 
     def register_comm_hook(self, state: Any, hook: Any) -> None:
         """Accepted: no gradient is sent, so no hook is called."""

@@ -22,12 +22,15 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[3])]
 
 import elementwise  # noqa: E402
 import layers  # noqa: E402
+import quantized  # noqa: E402
+import sequences  # noqa: E402
 import shapes  # noqa: E402
 
 import rushlight as torch  # noqa: E402
 
 ROUNDING = {"bfloat16": 2**-6, "float16": 2**-9}  # of steps that ONNX's reference rounds one by one
-TABLE = elementwise.TABLE | shapes.TABLE | layers.TABLE
+BITS = ("int2", "uint2", "int4", "uint4")  # PyTorch has the names, but no tensors of them
+TABLE = elementwise.TABLE | shapes.TABLE | layers.TABLE | quantized.TABLE | sequences.TABLE
 
 
 def is_narrow(array: np.ndarray) -> bool:
@@ -38,7 +41,7 @@ def is_narrow(array: np.ndarray) -> bool:
 def tensor_of(array: np.ndarray) -> Any:
     """A tensor; dtypes that numpy lacks come through float32."""
     kind = getattr(torch, array.dtype.name, None)
-    if kind is None:
+    if kind is None or array.dtype.name in BITS:
         raise NotImplementedError(f"dtype {array.dtype.name}")
     if is_narrow(array):
         return torch.from_numpy(array.astype(np.float32)).to(kind)

@@ -161,16 +161,20 @@ class Decoder:
         if name == self.dtype[0]:
             name = self.dtype[1]
             values = values.astype(NARROW.get(name, name))
-        steps = [s * values.itemsize for s in entry["strides"]]
         if len(entry["shape"]) > NUMPY_DIMS:
             made = from_array(self.module, values, name)
             return made.clone().as_strided(entry["shape"], entry["strides"])
-        if values.size:
-            array = np.lib.stride_tricks.as_strided(values, entry["shape"], steps)
-        else:
-            array = values.reshape(entry["shape"])
-        made = from_array(self.module, array, name)
+        made = from_array(self.module, array_in(entry | {"values": values}), name)
         return made.requires_grad_() if self.grad and entry["grad"] else made
+
+
+def array_in(entry: dict) -> np.ndarray:
+    """The values of a tensor of a case, in its shape and strides."""
+    values, shape = entry["values"], entry["shape"]
+    if not values.size:
+        return values.reshape(shape)
+    steps = [s * values.itemsize for s in entry["strides"]]
+    return np.lib.stride_tricks.as_strided(values, shape, steps)
 
 
 def from_array(module: ModuleType, array: np.ndarray, name: str) -> Any:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from cases import Decoder, dtype_name, find, leaves, told
-from compare import differs
+from ties import wrong_results
 
 FORMS = ("method", "inplace", "out")
 
@@ -57,11 +57,7 @@ def _named(tensor: Any, name: str) -> Any:
 
 
 def _compare(value: Any, case: dict, module: ModuleType) -> str:
-    got = told(list(leaves(value)), module)
-    if len(got) != len(case["want"]):
-        return f"{len(got)} results, want {len(case['want'])}"
-    pairs = zip(got, case["want"], case["noise"], strict=True)
-    return next(filter(None, (differs(a, b, case["how"], slack) for a, b, slack in pairs)), "")
+    return wrong_results(case, told(list(leaves(value)), module))
 
 
 def _same(found: Any, wanted: Any, name: str) -> str:

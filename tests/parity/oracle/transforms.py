@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from cases import Decoder, array_of, dtype_name, from_array, play, seed_of
+from cases import Decoder, array_in, array_of, dtype_name, from_array, play, seed_of
 
 EXAMPLES = 3
 # Where the batch is: in which tensors ("first", "rest" or all of them), in which dimension.
@@ -57,11 +57,8 @@ def asking(case: dict) -> tuple[int, ...]:
 
 def variants(entry: dict, level: int) -> list[np.ndarray]:
     """The values of a tensor in each example. Level 0: all differ; 1: numbers with fractions do."""
-    values = np.array(entry["values"])
-    steps = [s * values.itemsize for s in entry["strides"]]
-    shape = entry["shape"]
-    array = np.lib.stride_tricks.as_strided(values, shape, steps) if values.size else values
-    array = np.array(array.reshape(shape))
+    array = np.array(array_in(entry))
+    shape = array.shape
     if array.dtype.kind in "fc" and level < 2:
         return [array * np.asarray(1 - i / 8, array.dtype) for i in range(EXAMPLES)]
     turned = array.reshape(-1)[::-1].reshape(shape)

@@ -39,6 +39,12 @@ def programs_of(roots: list[Node], vary: bool = False) -> list[Program]:
     return found
 
 
+def long_scan() -> Case:
+    """A row for two groups."""
+    numbers = np.random.default_rng(0).standard_normal(16384 + 300).astype(np.float32)
+    return Case("by hand", "scan_long", "", lambda: [ops.scan_sum(leaf(numbers), 0)])
+
+
 def square_product() -> Case:
     """64 x 64 x 64: there is more than one way to cut it."""
     numbers = np.random.default_rng(0).standard_normal((2, 64, 64)).astype(np.float32)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from cfamily_cases import long_scan
+
 from rushlight.backends.opencl.language import OpenCL
 from rushlight.testing.conformance import check, template_cases
 
@@ -15,7 +17,7 @@ def main(names: list[str]) -> None:
     if "--no-barriers" in names:
         names.remove("--no-barriers")
         OpenCL.barrier = lambda self: ";"
-    cases = {case.name: case for case in template_cases()}
+    cases = {case.name: case for case in [*template_cases(), long_scan()]}
     for name in names:
         outcome = check(cases[name], "opencl")
         print(f"{name}: {outcome.status} {outcome.text}", flush=True)

@@ -47,7 +47,8 @@ def writes_and_reads(block: c.Block) -> list[tuple[set, set]]:
         for value in c.values_in(part):
             nodes = s.topological((value if isinstance(value, s.E) else s.index(value),))
             reads |= {n.meta[0] for n in nodes if n.op == "load"}
-        found.append(({store.dest for store in c.stores_in(part)}, reads))
+        loads = (x for x in c.walk(part) if isinstance(x, c.Matrix) and x.kind == "load")
+        found.append((c.written_in(part), reads | {x.memory for x in loads}))
     return found
 
 
@@ -68,7 +69,8 @@ def walked(block: c.Block) -> tuple[list[str], set]:
         if isinstance(code, c.Barrier):
             pending = set()
             continue
-        touched = pending & (read | written)
+        # Matrices of one subgroup go to places of its own.
+        touched = pending & (read if isinstance(code, c.Matrix) else read | written)
         found += [a.name for a in touched if isinstance(a, c.Array) and a.space != "private"]
         if isinstance(code, c.For) and any(isinstance(x, c.Barrier) for x in c.walk(code.body)):
             more, pending = walked(code.body + code.body)

@@ -18,8 +18,9 @@ pytestmark = pytest.mark.skipif(not HERE, reason="apt-get install oclgrind, pip 
 
 KINDS = [
     "softmax_rows", "softmax_columns", "sum_rows", "sum_long_columns", "sum_outer", "argmax",
-    "dot", "dot_float64", "dot_int", "dot_epilogue", "scan", "sort", "gather", "scatter_rows",
-    "scatter_elements", "movement", "attention", "attention_causal", "pairs", "low_precision",
+    "dot", "dot_float64", "dot_int", "dot_epilogue", "scan", "scan_long", "sort", "gather",
+    "scatter_rows", "scatter_elements", "movement", "attention", "attention_causal", "pairs",
+    "low_precision",
 ]  # fmt: skip
 
 

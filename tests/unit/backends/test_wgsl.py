@@ -2,23 +2,64 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from cfamily_cases import GPU, programs_of
 
 import rushlight.backends
+from rushlight.backends import find_backend
 from rushlight.backends.cfamily.context import Machine
 from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.wgsl.build import kernel_texts
-from rushlight.testing.conformance import template_cases
+from rushlight.backends.wgsl.language import WGSL
+from rushlight.base.dtypes import bool_, float32, int64
+from rushlight.compiler.target import Missing
+from rushlight.testing.conformance import run, template_cases
 
 CASES = {case.name: case for case in template_cases()}
 FOLDER = Path(rushlight.backends.__file__).parent / "wgsl"
 
 
-def test_a_c_like_backend_costs_at_most_350_lines() -> None:
+def test_a_c_like_backend_costs_at_most_350_lines_and_the_readme_counts_them() -> None:
     lines = sum(len(path.read_text().splitlines()) for path in FOLDER.glob("*.py"))
     assert lines <= 350
+    (told,) = re.findall(r"(\d+) lines of Python", (FOLDER / "README.md").read_text())
+    assert lines == int(told)
+
+
+def test_words_of_32_bits_are_exchanged() -> None:
+    language = WGSL()
+    assert language.exchange("subgroup_down", "x", 4, float32) == "subgroupShuffleDown(x, 4u)"
+    assert (
+        language.exchange("subgroup_down", "x", 4, bool_)
+        == "(subgroupShuffleDown(u32(x), 4u) != 0u)"
+    )
+    wide = language.exchange("subgroup_down", "x", 4, int64)
+    assert wide.startswith("i64((u64(subgroupShuffleDown(u32(x), 4u)) | ") and "<< 32u" in wide
+
+
+LAVAPIPE_WIDTH = 8  # of 256 bits
+
+
+@pytest.mark.parametrize("name", ["sum_rows", "argmax", "prod"])
+def test_lavapipe_joins_sums_inside_subgroups(name: str, monkeypatch) -> None:
+    wgsl = find_backend("wgsl")
+    caps = wgsl.find()
+    if isinstance(caps, Missing) or "llvmpipe (LLVM 15.0.6, 256 bits)" not in caps.features:
+        pytest.skip("no lavapipe whose width is known")
+    exchanging = replace(wgsl, find=lambda: replace(caps, subgroup=LAVAPIPE_WIDTH))
+    monkeypatch.setattr(
+        run, "find_backend", lambda name: exchanging if name == "wgsl" else find_backend(name)
+    )
+    roots = [root for root in CASES[name].build() if not root.leaf]
+    programs = programs_of(roots)
+    lowered = lower_programs(programs, Machine.of(exchanging.find()))
+    assert any("subgroupShuffleDown" in text for one in lowered for text in kernel_texts(one))
+    for have, want in zip(run.run_on("wgsl", roots), run.run_on("interp", roots), strict=True):
+        assert not run.different_bits(have, want)
 
 
 def test_text_is_wgsl() -> None:

@@ -204,3 +204,33 @@ def test_tensors_in_memory_that_numpy_sees(make):
         torch.ones(2, 2)
     ).sum().backward()
     close(leaf.grad, 4 * values * torch.tensor([0.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "src"),
+    [
+        ([0.0, 2.0, 3.0], [0.0, 0.0, 5.0, 0.0, 4.0]),  # a 0 of each, two of src, one of src
+        ([0.0, 0.0, 3.0], [2.0, 0.0, 5.0, 0.0, 0.0]),
+        ([1.0, 2.0, 3.0], [2.0, -1.0, 5.0, 0.5, 4.0]),
+    ],
+)
+def test_products_at_indices_have_second_derivatives_at_zeros(x, src):
+    index = torch.tensor([1, 1, 1, 0, 2])
+    pair = tuple(torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (x, src))
+
+    def joined(a, b):
+        return a.scatter_reduce(0, index, b, "prod")
+
+    assert torch.autograd.gradcheck(joined, pair)
+    assert torch.autograd.gradgradcheck(joined, pair)
+
+
+def test_normal_quantile_has_second_derivatives():
+    p = torch.tensor([0.03, 0.24, 0.5, 0.76, 0.97], dtype=torch.float64)
+    y, root = torch.special.ndtri(p), np.sqrt(2 * np.pi)
+    slope = root * np.exp(y.numpy() ** 2 / 2)
+    p.requires_grad_()
+    (first,) = torch.autograd.grad(torch.special.ndtri(p).sum(), p, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), p)
+    np.testing.assert_allclose(first.detach().numpy(), slope, rtol=1e-7)
+    np.testing.assert_allclose(second.numpy(), y.numpy() * slope**2, rtol=1e-7, atol=1e-7)

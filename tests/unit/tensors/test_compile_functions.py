@@ -474,7 +474,7 @@ def test_modules_inference_and_gradients_outside():
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
     run = torch.compile(model)
     x = array(3, 4)
-    assert isinstance(run, nn.Sequential) and run[0] is model[0]
+    assert isinstance(run, nn.Module) and run._orig_mod is model and run[0] is model[0]
     with torch.no_grad():
         for _ in range(6):
             assert run(x).tolist() == model(x).tolist()

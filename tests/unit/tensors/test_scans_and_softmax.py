@@ -34,6 +34,18 @@ def test_logcumsumexp_of_a_prefix_of_nothing_has_a_gradient() -> None:
     np.testing.assert_allclose(x.grad.numpy(), [0, 1 + 1 / (1 + e), e / (1 + e)], rtol=1e-6)
 
 
+def test_complex_logcumsumexp_counts_turns_as_pytorch_does() -> None:
+    x = torch.tensor([0.5 + 3j, 0.4 + 6j, 0.6 + 9j, -1 + 14j, 3 + 40j, 2.9 + 43j, 0.1 - 7j])
+    want = [0.5 + 3j, -1.3029 + 3.8863j, 0.6650 + 9.1290j, 0.7106 + 8.9496j,
+            3.0910 + 40.0331j, 1.6440 + 40.6894j, 1.4549 + 40.8280j]  # fmt: skip
+    np.testing.assert_allclose(x.logcumsumexp(0).numpy(), want, atol=1e-4)
+    both = torch.stack([x, x]).logcumsumexp(1).numpy()
+    np.testing.assert_allclose(both[1], want, atol=1e-4)
+    wide = torch.tensor([complex(-INF, 1), complex(-INF, 2), 1 + 10j, complex(-INF, 5)])
+    np.testing.assert_allclose(wide.logcumsumexp(0).numpy()[2:], [1 + 10j] * 2, atol=1e-6)
+    assert torch.zeros(0, dtype=torch.complex64).logcumsumexp(0).shape == (0,)
+
+
 def test_softmax_over_nothing_is_nothing() -> None:
     for f in (F.softmax, F.log_softmax):
         x = torch.zeros(3, 0, requires_grad=True)

@@ -2,6 +2,9 @@
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+#ifndef IN_GROUP
+#define IN_GROUP(kind, place) ((threadgroup kind *)(place))
+#endif
 
 // 0 for an index out of range, which is told to the host.
 static inline long check_index(long index, long size, long site, device long *status)
@@ -26,26 +29,26 @@ kernel void rows_exp_reduce_sum_div_float32_0_g0(
 {
     const long group_id = group_position;
     const long thread_id = thread_position;
-    threadgroup float part_1[32];
+    threadgroup float part_1[1];
     threadgroup float r0_6[1];
     threadgroup float f1_7[77];
-    threadgroup float part_8[32];
+    threadgroup float part_8[1];
     threadgroup float r2_13[1];
     const long instance_id = group_id;
     const long d0 = instance_id;
     for (long p_3 = thread_id; p_3 < 32; p_3 += 128) {
-        float acc_5 = (float)(-INFINITY);
-        for (long f_4 = p_3; f_4 < 77; f_4 += 32) {
-            const long d1 = f_4;
-            acc_5 = fold_max_f32(acc_5, b0[d0 * 77 + d1]);
+        float acc_4 = (float)(-INFINITY);
+        for (long f_5 = p_3; f_5 < 77; f_5 += 32) {
+            const long d1 = f_5;
+            acc_4 = fold_max_f32(acc_4, b0[d0 * 77 + d1]);
         }
-        acc_5 = fold_max_f32(acc_5, simd_shuffle_down(acc_5, 16));
-        acc_5 = fold_max_f32(acc_5, simd_shuffle_down(acc_5, 8));
-        acc_5 = fold_max_f32(acc_5, simd_shuffle_down(acc_5, 4));
-        acc_5 = fold_max_f32(acc_5, simd_shuffle_down(acc_5, 2));
-        acc_5 = fold_max_f32(acc_5, simd_shuffle_down(acc_5, 1));
+        acc_4 = fold_max_f32(acc_4, simd_shuffle_down(acc_4, 16));
+        acc_4 = fold_max_f32(acc_4, simd_shuffle_down(acc_4, 8));
+        acc_4 = fold_max_f32(acc_4, simd_shuffle_down(acc_4, 4));
+        acc_4 = fold_max_f32(acc_4, simd_shuffle_down(acc_4, 2));
+        acc_4 = fold_max_f32(acc_4, simd_shuffle_down(acc_4, 1));
         if (p_3 == 0) {
-            part_1[0] = acc_5;
+            part_1[0] = acc_4;
         }
     }
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
@@ -69,18 +72,18 @@ kernel void rows_exp_reduce_sum_div_float32_0_g0(
     }
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
     for (long p_10 = thread_id; p_10 < 32; p_10 += 128) {
-        float acc_12 = 0.0f;
-        for (long f_11 = p_10; f_11 < 77; f_11 += 32) {
-            const long d1 = f_11;
-            acc_12 = acc_12 + f1_7[d1];
+        float acc_11 = 0.0f;
+        for (long f_12 = p_10; f_12 < 77; f_12 += 32) {
+            const long d1 = f_12;
+            acc_11 = acc_11 + f1_7[d1];
         }
-        acc_12 = acc_12 + simd_shuffle_down(acc_12, 16);
-        acc_12 = acc_12 + simd_shuffle_down(acc_12, 8);
-        acc_12 = acc_12 + simd_shuffle_down(acc_12, 4);
-        acc_12 = acc_12 + simd_shuffle_down(acc_12, 2);
-        acc_12 = acc_12 + simd_shuffle_down(acc_12, 1);
+        acc_11 = acc_11 + simd_shuffle_down(acc_11, 16);
+        acc_11 = acc_11 + simd_shuffle_down(acc_11, 8);
+        acc_11 = acc_11 + simd_shuffle_down(acc_11, 4);
+        acc_11 = acc_11 + simd_shuffle_down(acc_11, 2);
+        acc_11 = acc_11 + simd_shuffle_down(acc_11, 1);
         if (p_10 == 0) {
-            part_8[0] = acc_12;
+            part_8[0] = acc_11;
         }
     }
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);

@@ -2,6 +2,9 @@
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+#ifndef IN_GROUP
+#define IN_GROUP(kind, place) ((threadgroup kind *)(place))
+#endif
 
 // 0 for an index out of range, which is told to the host.
 static inline long check_index(long index, long size, long site, device long *status)

@@ -2,6 +2,9 @@
 using namespace metal;
 #pragma METAL fp math_mode(safe)
 #pragma METAL fp contract(off)
+#ifndef IN_GROUP
+#define IN_GROUP(kind, place) ((threadgroup kind *)(place))
+#endif
 
 // 0 for an index out of range, which is told to the host.
 static inline long check_index(long index, long size, long site, device long *status)
@@ -30,16 +33,16 @@ kernel void rows_reduce_sum_float32_0_g0(
     threadgroup float r0_17[64];
     const long instance_id = group_id;
     const long cb = instance_id;
-    for (long i_6 = thread_id; i_6 < index_min(64, 70 - cb * 64) * 32; i_6 += 256) {
-        const long p_3 = (i_6 / (index_min(64, 70 - cb * 64)));
-        const long row_2 = (i_6 % (index_min(64, 70 - cb * 64)));
+    for (long i_5 = thread_id; i_5 < index_min(64, 70 - cb * 64) * 32; i_5 += 256) {
+        const long p_3 = (i_5 / (index_min(64, 70 - cb * 64)));
+        const long row_2 = (i_5 % (index_min(64, 70 - cb * 64)));
         const long c = row_2;
-        float acc_5 = 0.0f;
-        for (long f_4 = p_3; f_4 < 300; f_4 += 32) {
-            const long d0 = f_4;
-            acc_5 = acc_5 + b0[d0 * 70 + cb * 64 + c];
+        float acc_4 = 0.0f;
+        for (long f_6 = p_3; f_6 < 300; f_6 += 32) {
+            const long d0 = f_6;
+            acc_4 = acc_4 + b0[d0 * 70 + cb * 64 + c];
         }
-        part_1[p_3 * 64 + row_2] = acc_5;
+        part_1[p_3 * 64 + row_2] = acc_4;
     }
     threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);
     for (long i_8 = thread_id; i_8 < index_min(64, 70 - cb * 64) * 16; i_8 += 256) {
