@@ -57,7 +57,8 @@ def test_every_step_is_run_in_order_and_none_when_no_time_is_left(tmp_path) -> N
 def test_a_step_that_fails_is_told_and_the_next_ones_run(tmp_path) -> None:
     log, python = tmp_path / "log", tmp_path / "python"
     python.write_text(
-        f'#!/bin/sh\necho "$@" >> {log}\ncase "$@" in *doctor*) exit 3;; *compare*) sleep 9;; esac\n'
+        f'#!/bin/sh\necho "$@" >> {log}\n'
+        'case "$@" in *doctor*) exit 3;; *compare*) sleep 9;; esac\n'
     )
     python.chmod(0o755)
     (tmp_path / "tools").mkdir()
