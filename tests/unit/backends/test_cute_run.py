@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 CHIPS = ("sm_90", "sm_100")
 
 
-@functools.cache  # the engine keeps what it made: a second time nothing would be loaded
+@functools.cache
 def product_that_ran(m: int, n: int, k: int, batch: int = 1, more: bool = False):
     """a @ b, with the epilogue of a layer if `more`."""
     lead = (batch,) if batch > 1 else ()
