@@ -20,6 +20,7 @@ from rushlight.ir.arguments import (
     all_values,
     first_operand,
     normal_attr,
+    parameter_names,
     unify_leaves,
     value_dtype,
 )
@@ -190,7 +191,7 @@ class OpDef:
         object.__setattr__(self, "plain", plain)
         object.__setattr__(self, "made", NodeCache(self.params))
         if callable(self.grad):
-            object.__setattr__(self, "reads", tuple(inspect.signature(self.grad).parameters))
+            object.__setattr__(self, "reads", parameter_names(self.grad))
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.base.dtypes import bfloat16, complex32, float16
+from rushlight.ir.arguments import parameter_names
 from rushlight.ir.opdef import FROM_DECOMPOSITION, OpDef, op
 from rushlight.ops.build import to_dtype
 from rushlight.ops.meta import Meta
@@ -24,7 +25,7 @@ def in_float32(rule: Callable[..., tuple]) -> Callable[..., tuple]:
 
     Each gradient is rounded once, at the end (by who asked for it). The rule must read `meta`.
     """
-    names = list(inspect.signature(rule).parameters)
+    names = parameter_names(rule)
 
     @functools.wraps(rule)
     def wrapped(*args: Any, **kwargs: Any) -> tuple:
@@ -72,4 +73,4 @@ def composite(
 
 
 def _reads_meta(rule: Callable[..., Any]) -> bool:
-    return "meta" in inspect.signature(rule).parameters
+    return "meta" in parameter_names(rule)
