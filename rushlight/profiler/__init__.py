@@ -3,7 +3,7 @@
 from typing import Any as _Any
 
 from rushlight import names as _names
-from rushlight.profiler.events import EventList, FunctionEvent, FunctionEventAvg
+from rushlight.profiler.events import EventList, FunctionEvent, FunctionEventAvg, Interval
 from rushlight.profiler.profile import (
     ProfilerAction,
     ProfilerActivity,
@@ -17,8 +17,8 @@ from rushlight.profiler.profile import (
 __getattr__ = _names.getattr_of(__name__)
 __all__ = [
     "_default_schedule_fn", "emit_itt", "EventList", "FunctionEvent", "FunctionEventAvg",
-    "kineto_available", "profile", "ProfilerAction", "ProfilerActivity", "record_function",
-    "schedule", "supported_activities", "tensorboard_trace_handler",
+    "Interval", "kineto_available", "profile", "ProfilerAction", "ProfilerActivity",
+    "record_function", "schedule", "supported_activities", "tensorboard_trace_handler",
 ]  # fmt: skip
 
 

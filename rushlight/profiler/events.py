@@ -14,6 +14,18 @@ SORTS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Interval:
+    """When an event ran, in microseconds since the profile began."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """How long it took."""
+        return self.end - self.start
+
+
 @dataclass
 class FunctionEvent:
     """One run of a kernel, or one pass through a named range. Times in microseconds since the
@@ -31,6 +43,10 @@ class FunctionEvent:
     @property
     def key(self) -> str:
         return self.name
+
+    @property
+    def time_range(self) -> Interval:
+        return Interval(self.start, self.start + self.duration)
 
     @property
     def cpu_time(self) -> float:

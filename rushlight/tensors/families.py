@@ -82,11 +82,11 @@ logcumsumexp logit logsumexp msort mv nanmean nansum outer scatter scatter_add s
 searchsorted slice_scatter softmax take take_along_dim tensordot tril triu vdot vstack row_stack
 ger det nonzero_static hash_tensor bmm mm cov sort topk kthvalue mode cummax cummin aminmax
 count_nonzero argsort roll prod masked_select norm std var triangular_solve lu_unpack frexp
-cumulative_trapezoid trapezoid unsafe_split""".split()
+cumulative_trapezoid trapezoid unsafe_split _int_mm""".split()
 # Those whose `out` must have the dtype of the result.
 EXACT = frozenset(
     """addbmm addmm addmv baddbmm bmm mm dot argmax argmin sort topk kthvalue mode cummax
-    cummin aminmax argsort take""".split()
+    cummin aminmax argsort take _int_mm""".split()
 )
 # What PyTorch has in place, where no family says how.
 IN_PLACE = (

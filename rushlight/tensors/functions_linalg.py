@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
-from rushlight.base.dtypes import bfloat16, float16
+from rushlight.base.dtypes import bfloat16, float16, int8, int32, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply, cast, product_operands
 from rushlight.tensors.autocast_rules import autocast_off
@@ -187,6 +187,27 @@ def addbmm(
     return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
 
 
+def _int_mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices of int8 (the left one may be of uint8), summed in int32."""
+    for position, (name, value) in enumerate((("self", input), ("mat2", mat2)), 1):
+        need_tensor("_int_mm", name, position, value)
+        if value.dim() != 2:
+            raise RuntimeError(
+                f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {value.dim()}"
+            )
+    wrong = ""
+    if input._dtype not in (int8, uint8):
+        wrong = f"Expected self dtype to be int8 or uint8 but got {cpp_name(input._dtype)}"
+    elif mat2._dtype is not int8:
+        wrong = f"Expected mat2 dtype to be of type int8 but got {cpp_name(mat2._dtype)}"
+    elif input._shape[1] != mat2._shape[0]:
+        have = f"{input._shape[1]} and {mat2._shape[0]}"
+        wrong = f"self.size(1) needs to match mat2.size(0) but got {have}"
+    if wrong:
+        raise RuntimeError(f"int_mm_out_cpu: {wrong}")
+    return matmul(cast(input, int32), cast(mat2, int32))
+
+
 def chain_matmul(*matrices: Tensor) -> Tensor:
     result = matrices[0]
     for matrix in matrices[1:]:
@@ -319,7 +340,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
 FUNCTIONS: dict[str, Callable] = {
     **by_name(
         matmul, mm, bmm, mv, dot, inner, outer, addmm, addmv, addr, baddbmm, addbmm, tensordot,
-        trace, kron, cdist, chain_matmul, dist, det, matrix_power, vdot, cross,
+        trace, kron, cdist, chain_matmul, _int_mm, dist, det, matrix_power, vdot, cross,
     ),
     "ger": outer,
 }  # fmt: skip
@@ -329,7 +350,9 @@ def _operator(self: Tensor, other: Any) -> Any:
     return matmul(self, other) if isinstance(other, Tensor) else NotImplemented
 
 
-METHODS = {n: f for n, f in FUNCTIONS.items() if n not in ("tensordot", "cdist", "chain_matmul")}
+METHODS = {
+    n: f for n, f in FUNCTIONS.items() if n not in ("tensordot", "cdist", "chain_matmul", "_int_mm")
+}
 METHODS["__matmul__"] = _operator
 LINALG: dict[str, Callable] = {
     "vector_norm": vector_norm, "matmul": matmul, "det": det, "cross": cross,

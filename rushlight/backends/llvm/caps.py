@@ -37,6 +37,7 @@ class Target:
     fma: bool
     f16c: bool
     bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
+    int16_pairs: bool = False  # and of such integers (AVX512_VNNI)
     tiles: str = ""  # tile registers: "amx", "emulated" or ""
     products: str = ""  # of float32: may be less exact in tile registers, "medium" or "high"
     x86: bool = True
@@ -90,6 +91,7 @@ def split_target(features: str) -> Target:
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
         bfloat16_pairs=avx512 and has.get("avx512bf16", False),
+        int16_pairs=avx512 and has.get("avx512vnni", False),
         tiles=tiles,
         products=allowed if tiles else "",
         x86=x86,

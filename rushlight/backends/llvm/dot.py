@@ -15,7 +15,7 @@ from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot_emit import DotEmitter
-from rushlight.backends.llvm.dot_pairs import in_words, suits_pairs
+from rushlight.backends.llvm.dot_pairs import before_casts, in_pairs, in_words, suits_pairs
 from rushlight.backends.llvm.dot_precision import narrowed, narrowed_words
 from rushlight.backends.llvm.dot_sliding import SlidingEmitter, inner_grid
 from rushlight.backends.llvm.dot_tiles import (
@@ -87,7 +87,7 @@ def plan_dot(
         grid = fold_into_columns(fold_shared_batch(grid), lanes)
         points = sum(grid.slides) - 1
         return grid, choose_sliding_schedule(grid, inner_grid(grid), points, target, threads)
-    grid = fold_shared_batch(replace(grid, slides=None))
+    grid = fold_shared_batch(before_casts(replace(grid, slides=None)))
     # Few rows read b as it lies: one batch element after the other.
     apart = narrowed(orient(grid, lanes), target)
     if isinstance(apart.n.extent, int) and apart.n.extent >= APART_COLUMNS * lanes:
@@ -104,7 +104,7 @@ def plan_dot(
         grid = narrowed_words(grid, target) if size == 2 else in_words(grid, size)
         return grid, choose_tile_schedule(grid, target, threads)
     if suits_pairs(grid, target):
-        grid = in_words(grid, 2)
+        grid = in_pairs(grid)
         schedule = replace(choose_dot_schedule(grid, target, threads), pairs=True)
     return grid, schedule
 

@@ -1,10 +1,11 @@
-"""Contractions of bfloat16 on a CPU that multiplies pairs (`vdpbf16ps`).
+"""Contractions of bfloat16, or int8 summed in int32, on a CPU that multiplies pairs.
 
     acc[m, n] = sum_k a[m, k] * b[k, n]   ->   sum_p A[m, p] . B[p, n]
 
-where an element of A or B is 32 bits: elements 2p (in the high half) and 2p + 1 of k. The
-instruction adds the product of the high halves first, each with one rounding, so an output is the
-same chain over ascending k as everywhere else. One difference: subnormal operands and sums are 0.
+where an element of A or B is 32 bits: elements 2p (in the high half) and 2p + 1 of k. For int8, as
+int16, the instruction is `vpdpwssd`, and exact. For bfloat16 `vdpbf16ps` adds the product of the
+high halves first, each with one rounding, so an output is the same chain over ascending k as
+everywhere else. One difference: subnormal operands and sums are 0.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from llvmlite import ir
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.backends.llvm.ops import intrinsic
-from rushlight.base.dtypes import bfloat16, float32, int32, uint8, uint16
+from rushlight.base.dtypes import bfloat16, float32, int8, int16, int32, uint8, uint16
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E, bitcast, cast, const, select
 from rushlight.ir.symint import Expr, ceildiv
@@ -32,8 +33,28 @@ def is_bfloat16(grid: DotGrid) -> bool:
     return both and grid.acc_dtype is float32
 
 
+def is_int8(grid: DotGrid) -> bool:
+    """Both sides, summed in int32."""
+    return grid.a.dtype is int8 and grid.b.dtype is int8 and grid.acc_dtype is int32
+
+
+def before_casts(grid: DotGrid) -> DotGrid:
+    """Sides that were cast from int8 to int32, as they were: their products are exact."""
+    sides = [e.args[0] if e.op == "cast" else e for e in (grid.a, grid.b)]
+    found = replace(grid, a=sides[0], b=sides[1])
+    return found if is_int8(found) else grid
+
+
 def suits_pairs(grid: DotGrid, target: Target) -> bool:
-    return target.bfloat16_pairs and is_bfloat16(grid)
+    whole = target.int16_pairs and is_int8(grid)
+    return whole or (target.bfloat16_pairs and is_bfloat16(grid))
+
+
+def in_pairs(grid: DotGrid) -> DotGrid:
+    """In words of two; int8 as int16."""
+    if is_int8(grid):
+        grid = replace(grid, a=cast(grid.a, int16), b=cast(grid.b, int16))
+    return in_words(grid, 2)
 
 
 def in_words(grid: DotGrid, size: int) -> DotGrid:
@@ -73,10 +94,15 @@ def _divides(size: int, extent: int | Expr) -> bool:
 
 
 def multiply_pairs(b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + x.high * y.high + x.low * y.low in every lane; x and y as float vectors."""
-    pairs = ir.VectorType(_Bfloat(), 2 * PAIR_LANES)
-    args = [total, b.bitcast(x, pairs), b.bitcast(y, pairs)]
-    return intrinsic(b, f"llvm.x86.avx512bf16.dpbf16ps.{32 * PAIR_LANES}", total.type, args)
+    """total + x.high * y.high + x.low * y.low in every lane; x, y and total of one type."""
+    if isinstance(total.type.element, ir.IntType):
+        args, name = [total, x, y], "llvm.x86.avx512.vpdpwssd"
+        halves = ir.VectorType(ir.IntType(16), 2 * PAIR_LANES)
+    else:
+        args, name = [total, x, y], "llvm.x86.avx512bf16.dpbf16ps"
+        halves = ir.VectorType(_Bfloat(), 2 * PAIR_LANES)
+    args[1:] = [b.bitcast(side, halves) for side in args[1:]]
+    return intrinsic(b, f"{name}.{32 * PAIR_LANES}", total.type, args)
 
 
 class _Bfloat(ir.Type):

@@ -19,21 +19,20 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import i64
 from rushlight.backends.llvm.dot_emit import DotEmitter
 from rushlight.backends.llvm.dot_frame import Block
-from rushlight.backends.llvm.dot_pairs import is_bfloat16
+from rushlight.backends.llvm.dot_pairs import is_bfloat16, is_int8
 from rushlight.backends.llvm.micro_tiles import TileShape, tile_kernel
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import Operand, Panel
 from rushlight.backends.llvm.schedule import DotSchedule, choose_dot_schedule
 from rushlight.backends.llvm.tile_ops import PRODUCTS, SIDE, ops_of_kernel
-from rushlight.base.dtypes import int8, int32
+from rushlight.base.dtypes import int32
 from rushlight.compiler.tile.ir import DotGrid
 from rushlight.ir.scalar import cast
 
 
 def suits_tiles(grid: DotGrid, target: Target) -> bool:
     """Of every size: whether an output is summed so must not depend on its neighbours."""
-    whole = grid.a.dtype is int8 and grid.b.dtype is int8 and grid.acc_dtype is int32
-    return bool(target.tiles) and (is_bfloat16(grid) or whole)
+    return bool(target.tiles) and (is_bfloat16(grid) or is_int8(grid))
 
 
 def sums_in_blocks(grid: DotGrid, target: Target) -> bool:

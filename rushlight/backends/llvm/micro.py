@@ -31,7 +31,7 @@ class MicroShape:
 
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
-    pairs: an element of a panel is two bfloat16 (dot_pairs.py).
+    pairs: an element of a panel is two bfloat16 or two int16 (dot_pairs.py).
     is_apart: a chain of its own, added to the C tile's (sliding.py), instead of going on with that.
     """
 
@@ -77,7 +77,8 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
-    name = f"micro_{'pairs' if shape.pairs else shape.dtype.name}_{size}"
+    kind = "pairs_" if shape.pairs else ""
+    name = f"micro_{kind}{shape.dtype.name}_{size}"
     name += "_ahead" if shape.asks_ahead else ""
     name += "_apart" if shape.is_apart else ""
     if name in module.globals:

@@ -84,11 +84,10 @@ done:
 """  # noqa: E501  (a head of a function)
 
 
-def _product(name: str, word: str, finish: str) -> str:
-    """c += a @ b. `word`: the new sums %te, %to from %e, %o, the words %x (in all lanes) and %y;
-    `finish`: the row %new from %old and the sums."""
-    return f"""
-define linkonce_odr hidden void @rushlight.tile.{name}(ptr %s, i64 %c, i64 %a, i64 %b) noinline {{
+# c += a @ b. WORD: the new sums %te, %to from %e, %o, the words %x (in all lanes) and %y;
+# FINISH: the row %new from %old and the sums.
+_PRODUCT = """
+define linkonce_odr hidden void @rushlight.tile.NAME(ptr %s, i64 %c, i64 %a, i64 %b) noinline {
 entry:
   %rows = call i64 @rushlight.tile.rows(ptr %s, i64 %c)
   %bytes = call i64 @rushlight.tile.bytes(ptr %s, i64 %a)
@@ -115,19 +114,23 @@ loop:
   %x = shufflevector <16 x i32> %x0, <16 x i32> poison, <16 x i32> zeroinitializer
   %py = call ptr @rushlight.tile.at(ptr %s, i64 %b, i64 %k)
   %y = load <16 x i32>, ptr %py, align 4
-{word}
+WORD
   %next.k = add i64 %k, 1
   br label %test
 end:
   %old = load <16 x i32>, ptr %pc, align 4
-{finish}
+FINISH
   store <16 x i32> %new, ptr %pc, align 4
   %next.m = add i64 %m, 1
   br label %row
 done:
   ret void
-}}
-"""
+}
+"""  # noqa: E501
+
+
+def _product(name: str, word: str, finish: str) -> str:
+    return _PRODUCT.replace("NAME", name).replace("WORD", word).replace("FINISH", finish)
 
 
 _FLOATS = """

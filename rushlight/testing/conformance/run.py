@@ -30,6 +30,8 @@ TOLERANCE = {
 REFERENCE = "interp"
 # numpy adds in other orders and has other functions; records of narrow floats round differently.
 FROM_NUMPY = 16.0
+# The tile language lets a backend make these sums with fewer multiplications (DotGrid.slides).
+FREE_SUMS = frozenset({"dot_sliding"})
 ALWAYS_DEFINED = ("float32", "float64", "")
 
 
@@ -67,8 +69,9 @@ def check(case: Case, backend: str, vary: bool = False) -> Outcome:
         return Outcome(case, "refused", "; ".join(error.reasons))
     except Exception as error:  # whatever it is, the table must go on
         return Outcome(case, "failed", f"{type(error).__name__}: {error}")
-    exact = find_backend(backend).require().exact
+    promises = find_backend(backend).require().exact
     for number, (root, have, want) in enumerate(zip(pending, got, wanted, strict=True)):
+        exact = promises and not any(node.name in FREE_SUMS for node in topological([root]))
         wrong = different_bits(have, want) if exact else too_far(have, want, _tolerance(root))
         if wrong:
             return Outcome(case, "failed", f"result {number} ({root.name}): {wrong}")

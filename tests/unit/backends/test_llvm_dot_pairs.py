@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,17 @@ from rushlight.backends.llvm.build import lower
 from rushlight.backends.llvm.caps import find_caps, split_target
 from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.jit import assembly_of
-from rushlight.base.dtypes import bfloat16, float16, float32
+from rushlight.base.dtypes import bfloat16, float16, float32, int8, int32
+from rushlight.ir.scalar import acc, cast
 from rushlight.ir.symint import Var
-from tests.unit.backends.dot_cases import OTHER_SCHEDULES, inputs, matmul, result_of, same_bits
+from tests.unit.backends.dot_cases import (
+    OTHER_SCHEDULES,
+    Case,
+    inputs,
+    matmul,
+    result_of,
+    same_bits,
+)
 
 HERE = find_caps("", 2)
 WITHOUT = find_caps("-avx512bf16", 2)
@@ -83,3 +93,35 @@ def test_the_inner_loop_multiplies_pairs():
     micro = text[text.index("\nmicro_pairs") :]
     assert micro.count("vdpbf16ps") >= 16
     assert "vfmadd" not in micro[: micro.index(".Lfunc_end")]
+
+
+def in_int8(*sizes, **layout):
+    """Summed in int32, both sides cast to it."""
+    case = matmul(*sizes, dtype=int8, out=int32, **layout)
+    wide = {"a": cast(case.grid.a, int32), "b": cast(case.grid.b, int32), "acc_dtype": int32}
+    store = replace(case.grid.stores[0], value=acc(int32))
+    grid = replace(case.grid, **wide, stores=(store,))
+    return Case(replace(case.program, grids=(grid,)), grid)
+
+
+@pytest.mark.parametrize("features", ["", "-avx512vnni", "+emulated-amx", "-avx512f"])
+@pytest.mark.parametrize("layout", [{}, {"ta": True}, {"tb": True}], ids=str)
+@pytest.mark.parametrize("sizes", [(1, 40, 50, 64), (2, 17, 33, 7), (1, 2, 70, 130)], ids=str)
+def test_whole_numbers_of_a_byte_are_summed_exactly(sizes, layout, features):
+    case = in_int8(*sizes, **layout)
+    batch, m, n, k = sizes
+    a, b, out = inputs(case)
+    got = result_of(case, find_caps(features, 2), arrays=[a, b, out]).reshape(batch, m, n)
+    a = a.reshape(batch, k, m).swapaxes(1, 2) if "ta" in layout else a.reshape(batch, m, k)
+    b = b.reshape(batch, n, k).swapaxes(1, 2) if "tb" in layout else b.reshape(batch, k, n)
+    np.testing.assert_array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
+
+
+def test_whole_numbers_of_a_byte_are_multiplied_in_pairs():
+    caps = find_caps("+avx512vnni", 2)
+    if not split_target(caps.features).avx512:
+        pytest.skip("pairs are multiplied in vectors of AVX-512")
+    module, _ = lower([in_int8(1, 256, 256, 256).program], caps)
+    text = assembly_of(str(module), split_target(caps.features))
+    micro = text[text.index("\nmicro_pairs_int32") :]
+    assert micro[: micro.index(".Lfunc_end")].count("vpdpwssd") >= 16

@@ -32,7 +32,7 @@ def test_command_explains_a_line(script, capsys):
     assert cli.main(["explain", f"{script}:6", "--steps", "3"]) == 0
     out = capsys.readouterr().out
     assert "['--steps', '3'] 48" in out
-    assert f"{script}:6: 8 values in 2 kernels" in out
+    assert f"{script}:6: 9 values in 2 kernels" in out
     for part in (
         "dot         f32[24, 32]  matmul   k",
         "exp         f32[24, 32]  softmax  k",
@@ -49,7 +49,7 @@ def test_command_explains_a_line(script, capsys):
 def test_command_explains_a_program_for_pytorch(script, capsys):
     script.write_text(SCRIPT.replace("rushlight as ", ""))
     assert cli.main(["explain", f"{script}:6"]) == 0
-    assert f"{script}:6: 8 values in 2 kernels" in capsys.readouterr().out
+    assert f"{script}:6: 9 values in 2 kernels" in capsys.readouterr().out
 
 
 def test_command_shows_the_source_on_request(script, capsys):

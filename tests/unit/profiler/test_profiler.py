@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import rushlight as torch
 from rushlight.profiler import ProfilerAction, ProfilerActivity, profile, record_function, schedule
 
@@ -24,6 +26,14 @@ def test_kernels_and_ranges():
     text = prof.key_averages().table(sort_by="cpu_time_total", row_limit=1)
     assert "# of Calls" in text and "Self CPU time total" in text
     assert len(text.splitlines()) == 6
+
+
+def test_when_an_event_ran():
+    with profile() as prof:
+        (torch.ones(50, 50) @ torch.ones(50, 50)).sum().item()
+    event = next(e for e in prof.events() if e.name)
+    assert event.time_range.elapsed_us() == pytest.approx(event.cpu_time)
+    assert event.time_range.end >= event.time_range.start >= 0
 
 
 def test_schedule():

@@ -251,3 +251,21 @@ def test_diff_of_order_none_is_the_input() -> None:
     x = torch.tensor([1, 2, 4])
     near(torch.diff(x, n=0, prepend=x, append=x), np.array([1, 2, 4]))
     near(torch.diff(x, n=1, prepend=x[:1]), np.array([0, 1, 2]))
+
+
+def test_int_mm_sums_bytes_in_int32() -> None:
+    a, b = (
+        torch.tensor(RNG.randint(-128, 128, size), dtype=torch.int8) for size in ((5, 9), (9, 4))
+    )
+    got = torch._int_mm(a, b)
+    assert got.dtype is torch.int32
+    assert got.tolist() == (a.numpy().astype(int) @ b.numpy().astype(int)).tolist()
+    unsigned = torch._int_mm(a.to(torch.uint8), b)
+    want = a.to(torch.uint8).numpy().astype(int) @ b.numpy().astype(int)
+    assert unsigned.tolist() == want.tolist()
+    with pytest.raises(RuntimeError, match="mat2 dtype to be of type int8 but got int"):
+        torch._int_mm(a, b.int())
+    with pytest.raises(RuntimeError, match="needs to match mat2.size.0. but got 9 and 3"):
+        torch._int_mm(a, b[:3])
+    with pytest.raises(RuntimeError, match="Expected self to be of dimension 2 but got 1"):
+        torch._int_mm(a[0], b)
