@@ -42,6 +42,7 @@ from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
 from rushlight.base.dtypes import float32
 
 LANE = 1 << 16  # from a row of tensor memory to the next
+STAGE = (None, None, None, 0)  # of a layout, one
 
 
 def product_of(work, number):
@@ -86,17 +87,12 @@ def layouts_of(work):
     ]
 
 
-def one_of(layout):
-    """A stage of it."""
-    return cute.slice_(layout, (None, None, None, 0))
-
-
 def shared(work, layouts):
     """Memory for a block of owners and for the ring; all that threads wait for."""
     memory, kind = SmemAllocator(), work.kind
     tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
     count = len(side_of(work).owners)
-    sizes = [cute.size_in_bytes(kind, one_of(x)) for x in layouts]
+    sizes = [cute.size_in_bytes(kind, cute.slice_(x, STAGE)) for x in layouts]
     alone = cute.make_layout(ALONE)
     once, ring = (
         pipeline.PipelineTmaUmma.create(
@@ -381,7 +377,7 @@ def launch_side(
         plans_of(work), wholes, layouts_of(work), strict=True
     ):
         make = make_tiled_tma_atom_A if is_left else make_tiled_tma_atom_B
-        atom, tensor = make(load, x, one_of(layout), tile, mma, ALONE)
+        atom, tensor = make(load, x, cute.slice_(layout, STAGE), tile, mma, ALONE)
         loads.append(atom)
         coordinates.append(tensor)
     flat, words = flat_tensors(work, memories, numbers, known)
