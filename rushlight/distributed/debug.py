@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 
 from rushlight.base.config import child_environment
+from rushlight.names import getattr_of as _getattr_of
+
+__getattr__ = _getattr_of(__name__)
 
 
 class DebugLevel(enum.IntEnum):
