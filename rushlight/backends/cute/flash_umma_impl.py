@@ -29,8 +29,15 @@ from rushlight.backends.cute.flash_claims import KEYS, STAGES, STEP
 from rushlight.backends.cute.flash_impl import cuts_of, fetch, wholes_of
 from rushlight.backends.cute.gemm_impl import ALIGN, MODES, flat_tensors
 from rushlight.backends.cute.gemm_umma_impl import (
-    ALONE, COLUMNS, FETCHER, MULTIPLIER, STORING, THREADS, group, way,
-)  # fmt: skip
+    ALONE,
+    COLUMNS,
+    FETCHER,
+    MULTIPLIER,
+    STORING,
+    THREADS,
+    group,
+    way,
+)
 from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
 from rushlight.base.dtypes import float32
 
