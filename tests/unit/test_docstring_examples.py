@@ -1,4 +1,4 @@
-"""The examples in the docstrings of nn, optim, utils and serialization run and are true."""
+"""The examples in the docstrings of these packages run and are true."""
 
 import doctest
 import importlib
@@ -8,7 +8,10 @@ import pytest
 
 import rushlight as torch
 
-PACKAGES = ("rushlight.nn", "rushlight.optim", "rushlight.utils", "rushlight.serialization")
+PACKAGES = (
+    "rushlight.nn", "rushlight.optim", "rushlight.utils", "rushlight.serialization",
+    "rushlight.distributed", "rushlight.export", "rushlight.jit",
+)  # fmt: skip
 
 
 def module_names():
