@@ -64,10 +64,10 @@ def save(
     Objects with `state_dict` and `load_state_dict` are written by the former. `load` reads it.
 
     >>> import tempfile
-    >>> folder = tempfile.mkdtemp()
-    >>> _ = save({"w": torch.arange(3), "step": 7}, checkpoint_id=folder)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = save({"w": torch.arange(3), "step": 7}, checkpoint_id=folder.name)
     >>> state = {"w": torch.zeros(3, dtype=torch.int64), "step": 0}
-    >>> load(state, checkpoint_id=folder)
+    >>> load(state, checkpoint_id=folder.name)
     >>> state["w"].tolist(), state["step"]
     ([0, 1, 2], 7)
     """

@@ -24,8 +24,8 @@ def parallelize_module(
 ) -> Any:  # fmt: skip
     """Lay a module out over a mesh with one axis, in place.
 
-    parallelize_plan: a style, or styles by names of modules below ("layers.*.w1"). Raises ValueError
-    for a mesh with more axes, TypeError for a plan of another kind.
+    parallelize_plan: a style, or styles by names of modules below ("layers.*.w1"). Raises
+    ValueError for a mesh with more axes, TypeError for a plan of another kind.
 
     >>> dist = torch.distributed
     >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
