@@ -29,7 +29,7 @@ def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> 
     made = []
     for device in devices:
         if torch.device(device).type != "cpu":
-            raise NotImplementedError(f"replicate: device {device}: there is only the CPU")
+            raise NotImplementedError(f"replicate: devices: got {device}, allowed is the CPU")
         made.append(copy.deepcopy(network, dict(shared)))
     return made
 
