@@ -26,6 +26,7 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
+    """Keep the level for `get_debug_level`; ValueError for what is none."""
     _State.level = DebugLevel(level)
 
 
