@@ -30,5 +30,9 @@ def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
 
 
 def torch_save_to_dcp(torch_save_path: Any, dcp_checkpoint_dir: Any) -> None:
-    """Read a file, running nothing of it, and write its dict into a checkpoint's folder."""
+    """Read a file, and write its dict into a checkpoint's folder.
+
+    Nothing of the file is run; classes of your own are allowed by
+    `torch.serialization.add_safe_globals` (PyTorch runs what the file says).
+    """
     save(torch.load(torch_save_path, weights_only=True), checkpoint_id=dcp_checkpoint_dir)
