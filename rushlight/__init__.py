@@ -24,7 +24,7 @@ _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
-    "distributions sparse profiler return_types export".split()
+    "distributions sparse profiler return_types export quasirandom monitor".split()
 )
 _INNER = frozenset(
     {
