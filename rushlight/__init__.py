@@ -55,7 +55,10 @@ _DEFERRED = {
     "explain": "rushlight.engine.explain",
     **dict.fromkeys(("Stream", "Event", "get_device_module"), "rushlight.accelerator"),
     **dict.fromkeys(
-        ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_compressed_tensor"),
+        (
+            *(f"sparse_{kind}_tensor" for kind in ("coo", "csr", "csc", "bsr", "bsc")),
+            "sparse_compressed_tensor",
+        ),
         "rushlight.sparse.convert",
     ),
     "get_num_threads": "rushlight.tensors.threads",
