@@ -30,7 +30,7 @@ def _scaled_mm(
     """(input * scale_a) @ (mat2 * scale_b) of float8 matrices, summed in float32.
 
     scale_a and scale_b: float32, one number each, or (rows, 1) and (1, columns). `out_dtype`: that
-    of `input` if None; a float8 result is divided by `scale_result`. `use_fast_accum` changes
+    of `input` if None; a float8 `out_dtype` divides by `scale_result` too. `use_fast_accum` changes
     nothing here.
     """
     for number, matrix in enumerate((input, mat2), 1):
@@ -57,7 +57,7 @@ def _scaled_mm(
     if bias is not None:
         result = result + bias
     dtype = input._dtype if out_dtype is None else out_dtype
-    if scale_result is not None and _is_float8(dtype):
+    if scale_result is not None and out_dtype is not None and _is_float8(dtype):
         result = result / scale_result
     return cast(result, dtype)
 

@@ -83,3 +83,9 @@ def test_gradients_of_groups():
 def test_wrong_groups_are_refused(options, words):
     with pytest.raises(RuntimeError, match=words):
         torch._grouped_mm(torch.ones(7, 4), torch.ones(3, 4, 5), **options)
+
+
+def test_without_out_dtype_the_scale_of_the_result_is_not_used():
+    options = {"scale_result": scale(4.0)}
+    found = torch._scaled_mm(LEFT, RIGHT, scale(1.0), scale(1.0), **options)
+    torch.testing.assert_close(found.float(), WHOLE.to(torch.float8_e4m3fn).float())
