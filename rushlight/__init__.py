@@ -56,7 +56,11 @@ _DEFERRED = {
     **dict.fromkeys(("Stream", "Event", "get_device_module"), "rushlight.accelerator"),
     **dict.fromkeys(
         (
-            *(f"sparse_{kind}_tensor" for kind in ("coo", "csr", "csc", "bsr", "bsc")),
+            "sparse_coo_tensor",
+            "sparse_csr_tensor",
+            "sparse_csc_tensor",
+            "sparse_bsr_tensor",
+            "sparse_bsc_tensor",
             "sparse_compressed_tensor",
         ),
         "rushlight.sparse.convert",
