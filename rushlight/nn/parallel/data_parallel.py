@@ -44,7 +44,12 @@ def data_parallel(
     module: Module, inputs: Any, device_ids: Sequence[Any] | None = None,
     output_device: Any = None, dim: int = 0, module_kwargs: dict[str, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """The module's result for a batch that is cut over the devices, joined again."""
+    """The module's result for a batch that is cut over the devices, joined again.
+
+    >>> import rushlight as torch
+    >>> data_parallel(torch.nn.ReLU(), torch.tensor([[1.0], [-1.0]])).tolist()
+    [[1.0], [0.0]]
+    """
     args = inputs if isinstance(inputs, tuple) else (inputs,)
     devices = list(device_ids or ["cpu"])
     parts, named = scatter_kwargs(args, module_kwargs, devices, dim)
