@@ -24,7 +24,7 @@ _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
     "accelerator jit testing version special masked signal functional fft xpu mps mtia cpu "
     "library overrides hub futures multiprocessing types storage distributed func fx onnx "
-    "distributions sparse profiler return_types export".split()
+    "distributions sparse profiler return_types export quasirandom monitor".split()
 )
 _INNER = frozenset(
     {
@@ -55,7 +55,14 @@ _DEFERRED = {
     "explain": "rushlight.engine.explain",
     **dict.fromkeys(("Stream", "Event", "get_device_module"), "rushlight.accelerator"),
     **dict.fromkeys(
-        ("sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_compressed_tensor"),
+        (
+            "sparse_coo_tensor",
+            "sparse_csr_tensor",
+            "sparse_csc_tensor",
+            "sparse_bsr_tensor",
+            "sparse_bsc_tensor",
+            "sparse_compressed_tensor",
+        ),
         "rushlight.sparse.convert",
     ),
     "get_num_threads": "rushlight.tensors.threads",

@@ -77,6 +77,8 @@ ARROWS: dict[str, set[str]] = {
     "profiler": {"engine"} | _PUBLIC,
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
+    "monitor": set(),
+    "quasirandom": _PUBLIC,
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
     "distributions": _PUBLIC,
     "fx": {"overrides"} | _PUBLIC,

@@ -10,6 +10,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.serialization.errors import CorruptFileError
+from rushlight.serialization.packages import REGISTERED, restored_by_packages
 from rushlight.serialization.storages import Storage
 
 
@@ -27,7 +28,12 @@ def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
             return Storage(bytearray(found.clone()._bytes()), storage.kind)
         if found is not None:
             return storage
-    require_here(wanted_device(saved, map_location), saved)
+    wanted = wanted_device(saved, map_location)
+    if REGISTERED:
+        found = restored_by_packages(storage.flat().untyped_storage(), wanted)
+        if found is not None:
+            return Storage(bytearray(found.clone()._bytes()), storage.kind)
+    require_here(wanted, saved)
     return storage
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
 from rushlight.serialization.map_location import restore
 from rushlight.serialization.pickle_write import dump
+from rushlight.serialization.settings import get_crc32_options, skips_data, unmarked_byteorder
 from rushlight.serialization.source import Source
 from rushlight.serialization.storages import Storage, StorageClass, dtype_named
 from rushlight.serialization.unpickle import UNSAFE_MESSAGE, WeightsUnpickler, explain
@@ -32,13 +33,17 @@ from rushlight.serialization.zip_write import ALIGNMENT_BYTES, ZipWriter
 def write_torch(obj: Any, file: BinaryIO, folder: str, protocol: int) -> None:
     """Write an object; `folder` is the name of the archive's only folder."""
     data, storages = dump(obj, protocol)
-    archive = ZipWriter(file)
+    # The values that are left out come later, so no checksum would be theirs.
+    archive = ZipWriter(file, get_crc32_options() and not skips_data())
     archive.add(f"{folder}/data.pkl", data)
     archive.add(f"{folder}/.format_version", b"1")
     archive.add(f"{folder}/.storage_alignment", str(ALIGNMENT_BYTES).encode())
     archive.add(f"{folder}/byteorder", sys.byteorder.encode())
     for storage in storages:
-        archive.add(f"{folder}/data/{storage.key}", storage.memory)
+        memory = storage.memory
+        if skips_data():
+            memory = memoryview(np.zeros(len(memory), np.uint8))
+        archive.add(f"{folder}/data/{storage.key}", memory)
     archive.add(f"{folder}/version", b"3\n")
     sums = b"".join(record.crc.to_bytes(4, "little") for record in archive.records)
     identifier = f"{zlib.crc32(data):020d}{zlib.crc32(sums):020d}"
@@ -59,7 +64,7 @@ class TorchReader:
 
     def _byteorder(self) -> str:
         if "byteorder" not in self.archive:
-            return "little"
+            return unmarked_byteorder()
         found = bytes(self.archive.read("byteorder"))
         if found not in (b"little", b"big"):
             raise CorruptFileError(f"Unknown endianness type: {found!r:.50}")
@@ -95,7 +100,10 @@ class TorchReader:
             )
         if key not in self.storages:
             # A mapped file stays on the disk until it is used: nothing is summed.
-            memory = self.archive.read(f"data/{key}", is_checked=not self.is_mapped)
+            if skips_data():
+                memory = bytearray(size)
+            else:
+                memory = self.archive.read(f"data/{key}", is_checked=not self.is_mapped)
             if self.must_swap:
                 memory = swapped(memory, kind)
             storage = restore(Storage(memory, kind), str(location), self.map_location)

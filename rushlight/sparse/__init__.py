@@ -1,18 +1,19 @@
-"""`torch.sparse`: tensors of which only some elements are there; layouts COO, CSR and CSC."""
+"""`torch.sparse`: tensors of which only some elements are there (COO, CSR, CSC, BSR, BSC)."""
 
 from typing import Any
 
 import rushlight as torch
 from rushlight import names as _names
 from rushlight.sparse import inplace as _inplace  # noqa: F401
-from rushlight.sparse.answers import addmm, softmax, total
-from rushlight.sparse.answers import matmul as mm
+from rushlight.sparse.answers import softmax, total
 from rushlight.sparse.convert import (
     sparse_compressed_tensor,
     sparse_coo_tensor,
     sparse_csc_tensor,
     sparse_csr_tensor,
 )
+from rushlight.sparse.products import addmm
+from rushlight.sparse.products import matmul as mm
 from rushlight.sparse.tensor import SparseTensor
 
 __getattr__ = _names.getattr_of(__name__)

@@ -13,17 +13,22 @@ import rushlight as torch
 from rushlight.sparse.convert import (
     coalesce,
     flat_index,
+    in_layout,
     sparse_mask,
-    to_compressed,
     to_coo,
     to_dense,
     to_sparse,
+    to_sparse_bsc,
+    to_sparse_bsr,
     to_sparse_csc,
     to_sparse_csr,
     unflattened,
 )
+from rushlight.sparse.joins import cat, stack, unsqueeze
 from rushlight.sparse.printing import text
+from rushlight.sparse.products import addmm, bmm, matmul
 from rushlight.sparse.tensor import OPS, SparseTensor, make
+from rushlight.sparse.turns import permute, t, transpose
 
 # f(0) == 0, so only the values change.
 KEEP_ZERO = """abs absolute neg negative sqrt square sin sinh tan tanh asin asinh atan atanh arcsin
@@ -46,10 +51,6 @@ def of_values(name: str) -> Callable[..., Any]:
         return found.like(getattr(found.vals, name)(*args, **kwargs))
 
     return call
-
-
-def in_layout(found: SparseTensor, like: SparseTensor) -> SparseTensor:
-    return found if like.kind == "coo" else to_compressed(found, like.kind)
 
 
 def add(a: Any, b: Any, *, alpha: Any = 1) -> Any:
@@ -103,57 +104,6 @@ def power(a: SparseTensor, exponent: Any) -> SparseTensor:
         raise RuntimeError("pow of a sparse tensor needs a positive number as exponent")
     found = coalesce(a) if a.kind == "coo" else a
     return found.like(found.vals**exponent)
-
-
-def matmul(a: Any, b: Any) -> Any:
-    """sparse @ dense and dense @ sparse are dense, sparse @ sparse is sparse."""
-    if is_sparse(a) and is_sparse(b):
-        return in_layout(to_sparse(matmul(a, to_dense(b))), a)
-    if not is_sparse(a):
-        if a.dim() not in (1, 2):
-            raise RuntimeError(f"matmul: a dense matrix expected, got {a.dim()} dimensions")
-        return matmul(transpose(b, 0, 1), a.T if a.dim() == 2 else a).T
-    if torch.is_autocast_enabled("cpu") and a.dtype is not torch.float64 is not b.dtype:
-        low = torch.get_autocast_dtype("cpu")
-        a, b = a.like(a.vals.to(low)), b.to(low)
-    x = to_coo(a)
-    if x.sparse_dim() != 2 or x.dense_dim() or b.dim() not in (1, 2):
-        raise RuntimeError(f"addmm: matrices expected, got {max(x.dim(), b.dim())}D tensor")
-    if x._shape[1] != b.shape[0]:
-        raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({x._shape[0]}x{x._shape[1]} and "
-            f"{'x'.join(map(str, b.shape))})"
-        )
-    rows, columns = x.index[0][0], x.index[0][1]
-    scale = x.vals if b.dim() == 1 else x.vals.unsqueeze(1)
-    zero = torch.zeros(x._shape[0], *b.shape[1:], dtype=torch.promote_types(x.dtype, b.dtype))
-    return zero.index_add(0, rows, (scale * b[columns]).to(zero.dtype))
-
-
-def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    product = alpha * matmul(mat1, mat2)
-    return beta * input + product
-
-
-def transpose(x: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
-    if x.kind != "coo":
-        return make("csc" if x.kind == "csr" else "csr", x.index, x.vals, x._shape[::-1], True)
-    order = list(range(x.dim()))
-    order[dim0], order[dim1] = order[dim1], order[dim0]
-    return permute(x, order)
-
-
-def permute(x: SparseTensor, *dims: Any) -> SparseTensor:
-    """Of sparse dimensions among themselves, and of dense ones."""
-    order = [d % x.dim() for d in (dims[0] if isinstance(dims[0], list | tuple) else dims)]
-    x = to_coo(x)
-    count = x.sparse_dim()
-    if sorted(order[:count]) != list(range(count)):
-        raise RuntimeError("permute: sparse and dense dimensions cannot be exchanged")
-    where = x.index[0][order[:count]]
-    values = x.vals.permute(0, *(d - count + 1 for d in order[count:]))
-    return make("coo", (where,), values, tuple(x._shape[d] for d in order))
 
 
 def total(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
@@ -230,35 +180,6 @@ def getitem(x: SparseTensor, index: Any) -> Any:
     return x
 
 
-def cat(tensors: Any, dim: int = 0) -> SparseTensor:
-    """Along a sparse dimension."""
-    found = [to_coo(t) for t in tensors]
-    dim = dim % found[0].dim()
-    if dim >= found[0].sparse_dim():
-        raise NotImplementedError("cat of sparse tensors goes along sparse dimensions only")
-    shifted, start = [], 0
-    for t in found:
-        offset = torch.zeros(t.sparse_dim(), 1, dtype=torch.int64)
-        offset[dim] = start
-        shifted.append(t.index[0] + offset)
-        start += t._shape[dim]
-    size = list(found[0]._shape)
-    size[dim] = start
-    values = torch.cat([t.vals for t in found])
-    return make("coo", (torch.cat(shifted, 1),), values, size)
-
-
-def unsqueeze(x: SparseTensor, dim: int) -> SparseTensor:
-    x = to_coo(x)
-    dim = dim % (x.dim() + 1)
-    if dim > x.sparse_dim():
-        values = x.vals.unsqueeze(dim - x.sparse_dim() + 1)
-        return make("coo", x.index, values, (*x._shape[:dim], 1, *x._shape[dim:]), x.sorted_once)
-    zero = torch.zeros(1, x._nnz(), dtype=torch.int64)
-    where = torch.cat([x.index[0][:dim], zero, x.index[0][dim:]])
-    return make("coo", (where,), x.vals, (*x._shape[:dim], 1, *x._shape[dim:]), x.sorted_once)
-
-
 def reshape(x: SparseTensor, *shape: Any) -> SparseTensor:
     """Of a tensor whose dimensions are all sparse."""
     size = tuple(shape[0] if isinstance(shape[0], list | tuple) else shape)
@@ -293,13 +214,15 @@ OPS.update(
     __repr__=text, __str__=text, add=add, sub=sub, subtract=sub,
     __rsub__=lambda a, b: sub(b, a), mul=mul, multiply=mul, div=div, divide=div, true_divide=div,
     pow=power, matmul=matmul, __rmatmul__=lambda a, b: matmul(b, a), mm=matmul, mv=matmul,
-    spmm=matmul, dsmm=matmul, smm=matmul, addmm=addmm, t=lambda x: transpose(x, 0, 1),
-    transpose=transpose, permute=permute, sum=total, softmax=softmax,
+    spmm=matmul, dsmm=matmul, smm=matmul, addmm=addmm, bmm=bmm, t=t, transpose=transpose,
+    swapaxes=transpose, swapdims=transpose, stack=stack, permute=permute, sum=total,
+    softmax=softmax,
     log_softmax=lambda x, dim, **options: softmax(x, dim, log=True, **options),
     index_select=index_select, select=select, __getitem__=getitem, cat=cat, concat=cat,
     unsqueeze=unsqueeze, reshape=reshape, norm=norm, numpy=to_numpy, __array__=to_numpy,
     coalesce=coalesce, to_dense=to_dense, to_sparse=to_sparse, to_sparse_coo=to_coo,
-    to_sparse_csr=to_sparse_csr, to_sparse_csc=to_sparse_csc, sparse_mask=sparse_mask,
+    to_sparse_csr=to_sparse_csr, to_sparse_csc=to_sparse_csc, to_sparse_bsr=to_sparse_bsr,
+    to_sparse_bsc=to_sparse_bsc, sparse_mask=sparse_mask,
     zeros_like=lambda x, **_: x.like(x.vals * 0), is_tensor=lambda x: True,
     __len__=lambda x: x._shape[0], is_nonzero=lambda x: bool(to_dense(x)),
 )  # fmt: skip

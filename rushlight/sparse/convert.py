@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 import rushlight as torch
-from rushlight.sparse.tensor import SparseTensor, make
+from rushlight.sparse.blocks import block_of, elements, gathered
+from rushlight.sparse.tensor import LAYOUTS, SparseTensor, make
 
 
 def _index_tensor(value: Any) -> Any:
@@ -88,6 +89,13 @@ def _checked_size(where: Any, values: Any, size: Any) -> tuple[int, ...]:
     return size
 
 
+def _kind_of(layout: Any) -> str:
+    name = repr(layout).rpartition("_")[2]
+    if name not in LAYOUTS:
+        raise NotImplementedError(f"layout {layout} is not supported: sparse_{', '.join(LAYOUTS)}")
+    return name
+
+
 def _compressed(
     kind: str, pointers: Any, inner: Any, values: Any, size: Any, options: dict[str, Any]
 ) -> SparseTensor:
@@ -106,10 +114,15 @@ def _compressed(
             f"the pointers must go from 0 to the number of values, {second.shape[0]}, but go from "
             f"{int(first[0])} to {int(first[-1])}"
         )
+    block = tuple(given.shape[1:3]) if kind in ("bsr", "bsc") else (1, 1)
+    if len(block) != 2:
+        raise RuntimeError(f"values of blocks must have 3 dimensions, but got {given.dim()}")
+    side = 0 if kind in ("csr", "bsr") else 1
     if size is None:
         other = int(second.max()) + 1 if second.shape[0] else 0
-        size = (lines, other) if kind == "csr" else (other, lines)
-    if tuple(size)[0 if kind == "csr" else 1] != lines:
+        counts = (lines, other) if side == 0 else (other, lines)
+        size = tuple(count * length for count, length in zip(counts, block, strict=True))
+    if tuple(size)[side] != lines * block[side]:
         raise RuntimeError(f"size {tuple(size)} does not go with {lines} + 1 pointers")
     return make(kind, (first, second), given, tuple(size), True)
 
@@ -128,14 +141,34 @@ def sparse_csc_tensor(
     return _compressed("csc", ccol_indices, row_indices, values, size, options)
 
 
+def sparse_bsr_tensor(
+    crow_indices: Any, col_indices: Any, values: Any, size: Any = None, **options: Any
+) -> SparseTensor:
+    """A matrix by rows of blocks; values: (count, block rows, block columns).
+
+    >>> import rushlight as torch
+    >>> torch.sparse_bsr_tensor([0, 1], [1], [[[3.], [4.]]]).to_dense()
+    tensor([[0., 3.],
+            [0., 4.]])
+    """
+    return _compressed("bsr", crow_indices, col_indices, values, size, options)
+
+
+def sparse_bsc_tensor(
+    ccol_indices: Any, row_indices: Any, values: Any, size: Any = None, **options: Any
+) -> SparseTensor:
+    """A matrix by columns of blocks; values: (count, block rows, block columns)."""
+    return _compressed("bsc", ccol_indices, row_indices, values, size, options)
+
+
 def sparse_compressed_tensor(
     compressed_indices: Any, plain_indices: Any, values: Any, size: Any = None, *,
     layout: Any = None, **options: Any,
 ) -> SparseTensor:  # fmt: skip
-    """A matrix by rows or columns, as `layout` says (torch.sparse_csr, torch.sparse_csc)."""
-    kind = {"torch.sparse_csr": "csr", "torch.sparse_csc": "csc"}.get(repr(layout))
-    if kind is None:
-        raise NotImplementedError(f"layout {layout} is not supported: sparse_csr or sparse_csc")
+    """A matrix by rows or columns, as `layout` says: torch.sparse_csr, csc, bsr or bsc."""
+    kind = _kind_of(layout)
+    if kind == "coo":
+        raise RuntimeError(f"layout {layout}: expected sparse_csr, sparse_csc, sparse_bsr or bsc")
     return _compressed(kind, compressed_indices, plain_indices, values, size, options)
 
 
@@ -180,26 +213,37 @@ def to_coo(x: Any) -> SparseTensor:
     pointers, inner = x.index
     counts = pointers[1:] - pointers[:-1]
     lines = torch.repeat_interleave(torch.arange(counts.shape[0]), counts)
-    where = torch.stack([lines, inner] if x.kind == "csr" else [inner, lines])
+    rows, columns = (lines, inner) if x.kind in ("csr", "bsr") else (inner, lines)
+    if block_of(x):
+        return elements(x, rows, columns)
+    where = torch.stack([rows, columns])
     return make("coo", (where,), x.vals, x._shape, x.kind == "csr")
 
 
-def to_compressed(x: SparseTensor, kind: str) -> SparseTensor:
-    """In the layout "csr" or "csc"."""
-    if x.kind == kind:
+def to_compressed(x: SparseTensor, kind: str, block: Any = None) -> SparseTensor:
+    """In the layout "csr", "csc", "bsr" or "bsc"; the last two in blocks of this size."""
+    if x.kind == kind and (block is None or tuple(block) == block_of(x)):
         return x
     found = coalesce(to_coo(x))
     if found.sparse_dim() != 2:
         raise RuntimeError(f"to_sparse_{kind}: expected a matrix, got {found.dim()} dimensions")
+    size, by_columns = x._shape, kind in ("csc", "bsc")
+    if kind in ("bsr", "bsc"):
+        found = gathered(found, block)
     rows, columns = found.index[0][0], found.index[0][1]
     values = found.vals
-    if kind == "csc":
-        order = torch.argsort(columns * max(x._shape[0], 1) + rows)
+    if by_columns:
+        order = torch.argsort(columns * max(found._shape[0], 1) + rows)
         rows, columns, values = columns[order], rows[order], values[order]
-    lines = x._shape[0 if kind == "csr" else 1]
+    lines = found._shape[1 if by_columns else 0]
     counts = torch.bincount(rows, minlength=lines)
     pointers = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
-    return make(kind, (pointers, columns), values, x._shape, True)
+    return make(kind, (pointers, columns), values, size, True)
+
+
+def in_layout(found: SparseTensor, like: SparseTensor) -> SparseTensor:
+    """`found` in the layout of another one."""
+    return found if like.kind == "coo" else to_compressed(found, like.kind, block_of(like))
 
 
 def to_dense(x: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) -> Any:
@@ -224,15 +268,13 @@ def from_dense(x: Any, sparse_dim: int | None = None) -> SparseTensor:
     return make("coo", (where,), x[tuple(where.unbind(0))], x.shape, True)
 
 
-def to_sparse(x: Any, *args: Any, layout: Any = None, **_: Any) -> SparseTensor:
+def to_sparse(
+    x: Any, *args: Any, layout: Any = None, blocksize: Any = None, **_: Any
+) -> SparseTensor:
     """`x.to_sparse()`, `x.to_sparse(sparse_dim)`, `x.to_sparse(layout=torch.sparse_csr)`."""
     found = x if isinstance(x, SparseTensor) else from_dense(x, *args)
-    name = "coo" if layout is None else repr(layout).rpartition("_")[2]
-    if name == "coo":
-        return to_coo(found)
-    if name not in ("csr", "csc"):
-        raise NotImplementedError(f"layout {layout} is not supported: sparse_coo, csr or csc")
-    return to_compressed(found, name)
+    name = "coo" if layout is None else _kind_of(layout)
+    return to_coo(found) if name == "coo" else to_compressed(found, name, blocksize)
 
 
 def to_sparse_csr(x: Any, dense_dim: Any = None) -> SparseTensor:
@@ -243,9 +285,17 @@ def to_sparse_csc(x: Any, dense_dim: Any = None) -> SparseTensor:
     return to_sparse(x, layout=torch.sparse_csc)
 
 
+def to_sparse_bsr(x: Any, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
+    return to_sparse(x, layout=torch.sparse_bsr, blocksize=blocksize)
+
+
+def to_sparse_bsc(x: Any, blocksize: Any, dense_dim: Any = None) -> SparseTensor:
+    return to_sparse(x, layout=torch.sparse_bsc, blocksize=blocksize)
+
+
 def sparse_mask(x: Any, mask: SparseTensor) -> SparseTensor:
     """The values of `x` where `mask` has values."""
     pattern = to_coo(mask)
     dense = to_dense(x) if isinstance(x, SparseTensor) else x
     found = pattern.like(dense[tuple(pattern.index[0].unbind(0))])
-    return found if mask.kind == "coo" else to_compressed(found, mask.kind)
+    return in_layout(found, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import rushlight as torch
@@ -9,7 +10,8 @@ from rushlight.sparse.tensor import SparseTensor
 
 PARTS = {
     "coo": ("indices",), "csr": ("crow_indices", "col_indices"),
-    "csc": ("ccol_indices", "row_indices"),
+    "csc": ("ccol_indices", "row_indices"), "bsr": ("crow_indices", "col_indices"),
+    "bsc": ("ccol_indices", "row_indices"),
 }  # fmt: skip
 WIDTH = 80
 
@@ -37,7 +39,7 @@ def _part(name: str, value: Any) -> str:
     if plain.is_floating_point():
         plain = plain.to(torch.get_default_dtype())
     indent = " " * (len(name) + 8)
-    return f"{name}=" + repr(plain).replace("\n", f"\n{indent}")
+    return f"{name}=" + textwrap.indent(repr(plain), indent)[len(indent) :]
 
 
 def _ending(x: SparseTensor, last: str, end: list[str]) -> str:

@@ -4,7 +4,8 @@ A sparse tensor is no memory of elements: each public function given one is answ
 `answers.py`) or refused by name. Its values are an ordinary tensor, so gradients flow through them.
 
 Layouts: "coo" has indices (sparse dimensions, count) and values (count, dense dimensions ...);
-"csr" and "csc" are matrices with one pointer per row (column) and one index per value.
+"csr" and "csc" are matrices with one pointer per row (column) and one index per value; "bsr" and
+"bsc" the same of small dense blocks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rushlight.overrides.mode import DisableTorchFunctionSubclass
 
 LAYOUTS = {
     "coo": torch.sparse_coo, "csr": torch.sparse_csr, "csc": torch.sparse_csc,
+    "bsr": torch.sparse_bsr, "bsc": torch.sparse_bsc,
 }  # fmt: skip
 OPS: dict[str, Callable[..., Any]] = {}
 
@@ -32,7 +34,7 @@ class Versions:
 
 
 class SparseTensor(torch.Tensor):
-    """A sparse tensor. `kind`: "coo", "csr" or "csc"; `index`: (indices,) or (pointers, indices);
+    """A sparse tensor. `kind`: a key of LAYOUTS; `index`: (indices,) or (pointers, indices);
     `vals`: the values."""
 
     kind: str
@@ -79,13 +81,13 @@ class SparseTensor(torch.Tensor):
         return self.index[0].shape[0] if self.kind == "coo" else 2
 
     def dense_dim(self) -> int:
-        return self.vals.dim() - 1
+        return self.vals.dim() - (3 if self.kind in ("bsr", "bsc") else 1)
 
     def _nnz(self) -> int:
         return self.vals.shape[0]
 
     def is_coalesced(self) -> bool:
-        self._expect("coo", "is_coalesced", "sparse coordinate")
+        self._expect("is_coalesced", "sparse coordinate", "coo")
         return self.sorted_once
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -93,6 +95,16 @@ class SparseTensor(torch.Tensor):
 
     def stride(self, dim: int | None = None) -> Any:
         raise RuntimeError("Sparse tensors do not have strides")
+
+    @property
+    def T(self) -> Any:  # noqa: N802
+        """The dimensions in reverse order."""
+        return OPS["permute"](self, list(range(self.dim()))[::-1])
+
+    @property
+    def mT(self) -> Any:  # noqa: N802
+        """The last two dimensions exchanged."""
+        return OPS["transpose"](self, -2, -1)
 
     @property
     def data(self) -> Any:
@@ -143,21 +155,21 @@ class SparseTensor(torch.Tensor):
 
     # Parts ----------------------------------------------------------------------------------
 
-    def _expect(self, kind: str, name: str, words: str) -> None:
-        if self.kind != kind:
+    def _expect(self, name: str, words: str, *kinds: str) -> None:
+        if self.kind not in kinds:
             raise RuntimeError(
                 f"{name} expected {words} tensor layout but got Sparse{_word(self.kind)}"
             )
 
     def _indices(self) -> Any:
-        self._expect("coo", "_indices", "sparse coordinate")
+        self._expect("_indices", "sparse coordinate", "coo")
         return self.index[0]
 
     def _values(self) -> Any:
         return self.vals
 
     def indices(self) -> Any:
-        self._expect("coo", "indices", "sparse coordinate")
+        self._expect("indices", "sparse coordinate", "coo")
         self._expect_coalesced("indices")
         return self.index[0]
 
@@ -173,19 +185,19 @@ class SparseTensor(torch.Tensor):
             )
 
     def crow_indices(self) -> Any:
-        self._expect("csr", "crow_indices", "sparse row compressed")
+        self._expect("crow_indices", "sparse row compressed", "csr", "bsr")
         return self.index[0]
 
     def col_indices(self) -> Any:
-        self._expect("csr", "col_indices", "sparse row compressed")
+        self._expect("col_indices", "sparse row compressed", "csr", "bsr")
         return self.index[1]
 
     def ccol_indices(self) -> Any:
-        self._expect("csc", "ccol_indices", "sparse column compressed")
+        self._expect("ccol_indices", "sparse column compressed", "csc", "bsc")
         return self.index[0]
 
     def row_indices(self) -> Any:
-        self._expect("csc", "row_indices", "sparse column compressed")
+        self._expect("row_indices", "sparse column compressed", "csc", "bsc")
         return self.index[1]
 
     def like(self, values: Any) -> SparseTensor:

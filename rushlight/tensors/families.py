@@ -16,6 +16,7 @@ from rushlight.tensors import (
     functions_einsum,
     functions_factor,
     functions_foreach,
+    functions_grouped,
     functions_integrals,
     functions_layers,
     functions_linalg,
@@ -56,7 +57,7 @@ FAMILIES = (
     functions_native, functions_rnn, functions_turned, functions_complex, functions_spectral,
     functional_sample, functional_torch, functions_windows, functions_foreach, functions_checks,
     odd_methods, untyped, functions_sampling, functions_layers, functions_quantize, random,
-    functions_einsum, functions_order, functions_vander,
+    functions_einsum, functions_order, functions_vander, functions_grouped,
 )  # fmt: skip
 FUNCTIONS: dict[str, Callable] = {}
 METHODS: dict[str, Callable] = {}

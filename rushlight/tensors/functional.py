@@ -10,6 +10,7 @@ from rushlight.tensors import (
     functional_resize,
     functional_sample,
     functions_copies,
+    functions_grouped,
 )
 from rushlight.tensors.functional_act import *  # noqa: F403
 from rushlight.tensors.functional_act import masked_softmax as masked_softmax
@@ -22,7 +23,9 @@ from rushlight.tensors.functional_resize import *  # noqa: F403
 from rushlight.tensors.functional_sample import *  # noqa: F403
 
 channel_shuffle = functions_copies.channel_shuffle
+grouped_mm = functions_grouped.grouped_mm
 __all__ = sorted({
+    "grouped_mm",
     *functional_act.__all__, *functional_attention.__all__, *functional_embedding.__all__,
     *functional_image.__all__,
     *functional_loss.__all__, *functional_more.__all__, *functional_resize.__all__,

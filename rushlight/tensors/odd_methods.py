@@ -95,7 +95,7 @@ METHODS: dict[str, Any] = {
     **{name: to_device(name) for name in ("xpu", "hpu", "mtia")},
     **{name: _not_quantized for name in ("q_scale", "q_zero_point", "int_repr", "qscheme")},
     **{name: to_layout(name) for name in ("to_sparse", "to_sparse_csr", "to_sparse_csc",
-                                          "sparse_mask")},
+                                          "to_sparse_bsr", "to_sparse_bsc", "sparse_mask")},
     "to_sparse_coo": to_layout("to_sparse"),
     **{name: not_sparse(name, layout) for layout, names in OF_LAYOUTS.items() for name in names},
     "values": not_sparse("values", "sparse coordinate or compressed"),

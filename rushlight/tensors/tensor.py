@@ -104,12 +104,14 @@ class Tensor(GradSide):
             return self._foreign_value()
         if self._view is None:
             return storage.node
-        if self._seen is not storage.node:
+        seen, node = storage.node, self._node
+        # A node that another tensor's storage held and computed may be overwritten when that goes.
+        if self._seen is not seen or (node.leaf and node is not seen):  # type: ignore[union-attr]
             if self._view.widens:
                 return settled_value(self)
-            self._seen = storage.node
-            self._node = read_through(storage.node, self._view.steps)
-        return self._node  # type: ignore[return-value]
+            self._seen = seen
+            self._node = node = read_through(seen, self._view.steps)
+        return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
         view = self._view

@@ -50,3 +50,22 @@ def test_what_is_refused():
     x.t_()
     with pytest.raises(NotImplementedError, match="take the view afterwards"):
         view.mul_(2)
+
+
+@pytest.mark.parametrize("take", [
+    lambda x: torch.zeros(3, 2).copy_(x), lambda x: x.clone(), lambda x: x.contiguous().clone(),
+    lambda x: torch.nn.Parameter(torch.zeros(3, 2)).data.copy_(x),
+])  # fmt: skip
+@pytest.mark.parametrize("view", [
+    lambda x: x.reshape(3, 2), lambda x: x.reshape(2, 3).T, lambda x: x.view(3, 2)[:, :],
+])  # fmt: skip
+def test_a_view_that_another_tensor_held_keeps_its_values(take, view):
+    """The other one's memory is free when it goes: the view must not read it any more."""
+    x = view(torch.arange(6.0))
+    wanted = x.numpy().copy()
+    x = view(torch.arange(6.0))
+    other = take(x)
+    assert other.tolist() == wanted.tolist()
+    del other
+    assert (x + x + x).tolist() == (3 * wanted).tolist()
+    assert (3 * x).tolist() == (3 * wanted).tolist() and x.tolist() == wanted.tolist()
