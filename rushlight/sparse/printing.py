@@ -6,6 +6,7 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.sparse.tensor import SparseTensor
+from rushlight.tensors.printing import tensor_text
 
 PARTS = {
     "coo": ("indices",), "csr": ("crow_indices", "col_indices"),
@@ -36,8 +37,8 @@ def _part(name: str, value: Any) -> str:
         return f"{name}=tensor([], size={tuple(plain.shape)})"
     if plain.is_floating_point():
         plain = plain.to(torch.get_default_dtype())
-    indent = " " * (len(name) + 8)
-    return f"{name}=" + repr(plain).replace("\n", f"\n{indent}")
+    start = f"{name}=tensor("
+    return start + tensor_text(plain, len("tensor(") + len(start)) + ")"
 
 
 def _ending(x: SparseTensor, last: str, end: list[str]) -> str:
