@@ -37,15 +37,18 @@ BACKENDS ?= c opencl metal wgsl triton
 CHECKED_MODELS ?= tests/models/test_gpt_on_backends.py tests/models/test_articles_on_backends.py
 backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_triton.py \
     backends/test_wgsl.py backends/test_cuda.py engine/test_devices.py engine/test_telemetry.py)
+cute_tests := $(addprefix tests/unit/backends/,test_cute.py test_cute_attention.py test_cute_run.py \
+    test_makers.py)
 test-backends test-backends-quick: export RUSHLIGHT_METAL_EMULATION = 1
 test-backends test-backends-quick: export RUSHLIGHT_TRITON_INTERPRET = 1
 test-backends test-backends-quick: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
 test-backends: $(VENV)/.with-test  ## conformance and models on every backend (BACKENDS="c opencl")
-	@$(call try_extras,opencl wgpu triton)
+	@$(call try_extras,opencl wgpu triton cute)
 	$(call conformance,$(BACKENDS),static or sampled)
 	$(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=c -m "not slow" -k symbolic -q
 	$(call models,$(BACKENDS),$(CHECKED_MODELS),)
 	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
+	$(python) -m pytest -n 2 $(cute_tests) -q $(ARGS)
 
 # Where pip has Intel's runtime: x86 on Linux. Its libraries lie in the environment's lib.
 intel_icd = build/intel-icd

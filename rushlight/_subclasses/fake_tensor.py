@@ -32,6 +32,7 @@ class FakeTensor(torch.Tensor):
 
     @property
     def device(self) -> Any:  # type: ignore[override]
+        """Where it says it is."""
         return self.fake_device
 
     @classmethod

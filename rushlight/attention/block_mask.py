@@ -290,6 +290,7 @@ class BlockMask:
         growing cache makes no new ones.
 
         Example:
+            >>> from rushlight.attention import create_block_mask
             >>> mask = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 512, 512)
             >>> mask.for_decode(300, kv_len=301).shape
             (1, 1, 1, 301)

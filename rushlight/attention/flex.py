@@ -58,6 +58,7 @@ def flex_attention(
 
     Example:
         >>> q = torch.ones(1, 1, 2, 4)
+        >>> from rushlight.attention import create_block_mask
         >>> causal = create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 2, 2)
         >>> flex_attention(q, q, q, block_mask=causal).shape
         torch.Size([1, 1, 2, 4])

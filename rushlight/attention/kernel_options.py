@@ -40,6 +40,7 @@ class FlexKernelOptions(TypedDict, total=False):
 
     Example:
         >>> q = torch.ones(1, 1, 2, 4)
+        >>> from rushlight.attention import flex_attention
         >>> flex_attention(q, q, q, kernel_options={"PRESCALE_QK": True}).shape
         torch.Size([1, 1, 2, 4])
     """

@@ -5,6 +5,9 @@ from __future__ import annotations
 import enum
 
 from rushlight.base.config import child_environment
+from rushlight.names import getattr_of as _getattr_of
+
+__getattr__ = _getattr_of(__name__)
 
 
 class DebugLevel(enum.IntEnum):
@@ -23,6 +26,7 @@ def get_debug_level() -> DebugLevel:
 
 
 def set_debug_level(level: DebugLevel) -> None:
+    """Keep the level for `get_debug_level`; ValueError for what is none."""
     _State.level = DebugLevel(level)
 
 

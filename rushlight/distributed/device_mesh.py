@@ -77,10 +77,12 @@ class DeviceMesh:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes."""
         return self._shape
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self._shape)
 
     def size(self, mesh_dim: int | None = None) -> int:
@@ -88,6 +90,7 @@ class DeviceMesh:
         return prod(self._shape) if mesh_dim is None else self._shape[mesh_dim]
 
     def get_rank(self) -> int:
+        """The number of this process in the whole program."""
         return get_rank()
 
     def get_coordinate(self) -> tuple[int, ...] | None:
@@ -108,6 +111,7 @@ class DeviceMesh:
         return mesh_dim or 0
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
+        """The number of this process along one axis; it may be left out where there is one."""
         self._axis(mesh_dim, "")
         return 0
 

@@ -78,6 +78,7 @@ def is_gloo_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
+    """Is this the name of a backend that is built in? "gloo" is."""
     return backend.lower() == Backend.GLOO
 
 
@@ -110,6 +111,12 @@ def init_process_group(
     Without `store` and `init_method`, the launcher says rank and number by the variables RANK,
     WORLD_SIZE, MASTER_ADDR and MASTER_PORT (env://); ValueError names the one that is not set.
     Raises RuntimeError for a backend that is not built in (nccl, mpi, ucc).
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    (0, 1, 'gloo')
+    >>> dist.destroy_process_group()
     """
     if is_initialized():
         raise ValueError("trying to initialize the default process group twice!")
@@ -170,10 +177,12 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
+    """The name of the group's backend. Raises ValueError without a group."""
     return require_group(group).name()
 
 
 def get_backend_config(group: Any = None) -> str:
+    """The backend for each kind of device, "cpu:gloo"."""
     return f"cpu:{require_group(group).name()}"
 
 
@@ -186,14 +195,17 @@ def get_default_backend_for_device(device: Any) -> str:
 
 
 def get_pg_count() -> int:
+    """How many groups there are, the default one with them."""
     return len(_world.groups)
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
+    """The numbers of the group's processes in the whole program."""
     return list(require_group(group).ranks)
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
+    """The number in the whole program; ValueError for one that the group does not have."""
     ranks = require_group(group).ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -201,6 +213,7 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
+    """The number in the group; ValueError for a process outside of it."""
     ranks = require_group(group).ranks
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
@@ -208,6 +221,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """The number on this machine: 0, that of the only process."""
     return 0
 
 

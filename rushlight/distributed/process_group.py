@@ -78,9 +78,11 @@ class ProcessGroup:
         raise NotImplementedError
 
     def size(self) -> int:
+        """How many processes there are."""
         return len(self.ranks)
 
     def name(self) -> str:
+        """The name of the backend."""
         return str(self._backend)
 
     def _need(self, what: str) -> NoReturn:

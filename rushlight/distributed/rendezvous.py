@@ -14,6 +14,9 @@ from rushlight.base.config import child_environment
 from rushlight.base.errors import NotSupportedError
 from rushlight.distributed.store import FileStore, HashStore, Store
 from rushlight.distributed.tcp_store import TCPStore
+from rushlight.names import getattr_of as _getattr_of
+
+__getattr__ = _getattr_of(__name__)
 
 Meeting = tuple[Store, int, int]
 _HANDLERS: dict[str, Callable[..., Iterator[Meeting]]] = {}

@@ -23,6 +23,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=300)
 
 
 def as_bytes(value: Any) -> bytes:
+    """Keys and values as a store holds them: text becomes UTF-8."""
     return value if isinstance(value, bytes) else str(value).encode()
 
 
@@ -51,9 +52,11 @@ class Store:
         return found
 
     def set_timeout(self, timeout: timedelta) -> None:
+        """How long `get` and `wait` wait from now on."""
         self.timeout = timeout
 
     def set(self, key: str, value: str | bytes) -> None:
+        """Set the value, whatever there was."""
         self._run("set", as_bytes(key), as_bytes(value))
 
     def get(self, key: str) -> bytes:
@@ -65,6 +68,7 @@ class Store:
         return int(self._run("add", as_bytes(key), b"%d" % amount) or 0)
 
     def append(self, key: str, value: str | bytes) -> None:
+        """Put the value behind the one that is there."""
         self._run("append", as_bytes(key), as_bytes(value))
 
     def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
@@ -77,9 +81,11 @@ class Store:
         return self._run("delete", as_bytes(key)) == b"1"
 
     def num_keys(self) -> int:
+        """The number of keys."""
         return int(self._run("count") or 0)
 
     def list_keys(self) -> list[str]:
+        """All keys."""
         data = io.BytesIO(self._run("keys") or b"")
         keys = []
         while data.tell() < len(data.getbuffer()):
@@ -95,13 +101,16 @@ class Store:
         self._waited("check", keys, timeout)
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """The values of all these keys, once they are there."""
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[Any]) -> None:
+        """Set each key to its value; ValueError where their numbers differ."""
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
     def queue_push(self, key: str, value: str | bytes) -> None:
+        """A value more in a queue."""
         self._run("push", as_bytes(key), as_bytes(value))
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
@@ -114,12 +123,15 @@ class Store:
         return found
 
     def queue_len(self, key: str) -> int:
+        """How many values wait in a queue."""
         return int(self._run("waiting", as_bytes(key)) or 0)
 
     def has_extended_api(self) -> bool:
+        """True: there are `append`, `multi_get`, `multi_set`."""
         return True
 
     def clone(self) -> Store:
+        """The same store: it can be used by several threads."""
         return self
 
 

@@ -7,7 +7,7 @@ compared by value. Objects whose state nobody can see are reported as unguardabl
 
 >>> scale = 2.0
 >>> def f(x): return x * scale
->>> snapshot = take_snapshot(f)
+>>> snapshot = take_snapshot(f).seal()
 >>> snapshot.holds()
 True
 """

@@ -63,6 +63,13 @@ def save(
 
     extra_files: texts or bytes that are kept beside it. Raises TypeError for what is no program,
     NotSupportedError for what a file cannot hold, and for functions without a public name.
+
+    >>> import io
+    >>> x, file = torch.tensor([1.0, -2.0]), io.BytesIO()
+    >>> save(torch.export.export(torch.nn.ReLU(), (x,)), file)
+    >>> _ = file.seek(0)
+    >>> load(file).module()(x).tolist()
+    [1.0, 0.0]
     """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(

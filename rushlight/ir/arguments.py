@@ -44,8 +44,8 @@ class Param:
 def parameter_names(rule: Callable[..., Any]) -> tuple[str, ...]:
     """The names of a rule's parameters. Read off its code where that says all: there are hundreds
     of rules, and `inspect.signature` takes 25 us."""
-    while hasattr(rule, "__wrapped__"):
-        rule = rule.__wrapped__
+    while wrapped := getattr(rule, "__wrapped__", None):
+        rule = wrapped
     code = rule.__code__ if type(rule) is FunctionType else None
     if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
         return tuple(inspect.signature(rule).parameters)

@@ -7,7 +7,8 @@ Everything is immutable and hashable; equal polynomials are equal objects by `==
 
 Bounds drive the simplifier: a `Var` knows `lo` and `hi` (inclusive; an int, an Expr or None).
 
->>> T = Var("T", lo=1); i = Var("i", lo=0, hi=T - 1); b = Var("b", lo=0)
+>>> T = Var("T", lo=1)
+>>> i, b = Var("i", lo=0, hi=T - 1, kind="axis"), Var("b", lo=0)
 >>> floordiv(b * T + i, T), mod(b * T + i, T)
 (b, i)
 """

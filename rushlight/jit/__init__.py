@@ -211,6 +211,15 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
 
     The file is one of `torch.export.save`, not TorchScript. Raises NotSupportedError for what
     `trace` has not seen: `script` has no inputs from which a graph could be made.
+
+    >>> import io, warnings
+    >>> x, file = torch.tensor([1.0, -2.0]), io.BytesIO()
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     save(trace(torch.nn.ReLU(), (x,)), file)
+    ...     _ = file.seek(0)
+    ...     found = load(file)
+    >>> found(x).tolist()
+    [1.0, 0.0]
     """
     _warn("save")
     saved.save(m, f, _extra_files)

@@ -43,6 +43,11 @@ class AliasModule(ModuleType):
                 module = importlib.import_module(f"{OURS}.{target}".rstrip("."))
                 if hasattr(module, name):
                     return getattr(module, name)
+            if stand_in_reason(f"{THEIRS}.{self.__name__.removeprefix(f'{OURS}.')}"):
+                stand_ins = importlib.import_module("rushlight.names.stand_in")
+                found = stand_ins.find_stand_in(self.__name__, name)
+                if found is not None:
+                    return vars(self).setdefault(name, found)
         raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
 
     def __dir__(self) -> list[str]:

@@ -59,10 +59,10 @@ def running_complex_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     lines = np.moveaxis(x, axis, 0)
     total, results = np.full(lines.shape[1:], -np.inf, x.dtype), []
     for term in lines:
-        larger = term.real >= total.real
+        larger = np.real(term) >= np.real(total)
         most, least = np.where(larger, term, total), np.where(larger, total, term)
         with np.errstate(all="ignore"):
             added = most + np.log1p(np.exp(least - most))
-        total = np.where(np.isneginf(least.real), most, added)
+        total = np.where(np.isneginf(np.real(least)), most, added)
         results.append(total)
     return np.moveaxis(np.array(results, x.dtype).reshape(lines.shape), 0, axis)

@@ -18,6 +18,7 @@ from rushlight.ops.composite import composite
 from rushlight.ops.late import late
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
+from rushlight.ops.phases import running_complex_logsumexp, with_turns
 from rushlight.ops.reduce import (
     reduce_max,
     reduce_sum,
@@ -243,7 +244,9 @@ def _upto(x: Any) -> Any:
 
 def _complex_running(x: Any) -> Any:
     """Of complex numbers: n * n work."""
-    return _from_largest(_upto(x))
+    if _is_empty(x, x.ndim - 1):
+        return x
+    return with_turns(x, _from_largest(_upto(x)))
 
 
 def _from_largest(rows: Any) -> Any:
@@ -281,7 +284,7 @@ def _complex_logcumsumexp_grad(g: Any, input: Any, out: Any, dim: int, meta: Met
 
 def running_logsumexp(x: np.ndarray, axis: int) -> np.ndarray:
     if x.dtype.kind == "c":
-        return np.log(np.cumsum(np.exp(x), axis=axis))
+        return running_complex_logsumexp(x, axis)
     return np.logaddexp.accumulate(x, axis=axis)
 
 

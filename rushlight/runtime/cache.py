@@ -10,7 +10,9 @@ key's digest, SHA-256 of the value) and the value. It is written beside and rena
 writers in any number of processes see whole entries. The folder must be the user's own with mode
 0700, because an entry may be object code: another user who could write there could run code as us.
 
->>> cache = DiskCache(directory, limit_bytes=1 << 20)
+>>> import tempfile
+>>> folder = tempfile.TemporaryDirectory()
+>>> cache = DiskCache(folder.name, limit_bytes=1 << 20)
 >>> cache.put("kernel 1", b"code")
 >>> cache.get("kernel 1"), cache.get("kernel 2")
 (b'code', None)

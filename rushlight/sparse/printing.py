@@ -6,7 +6,6 @@ from typing import Any
 
 import rushlight as torch
 from rushlight.sparse.tensor import SparseTensor
-from rushlight.tensors.printing import tensor_text
 
 PARTS = {
     "coo": ("indices",), "csr": ("crow_indices", "col_indices"),
@@ -38,7 +37,7 @@ def _part(name: str, value: Any) -> str:
     if plain.is_floating_point():
         plain = plain.to(torch.get_default_dtype())
     start = f"{name}=tensor("
-    return start + tensor_text(plain, len("tensor(") + len(start)) + ")"
+    return start + torch._tensor_str._tensor_str(plain, len("tensor(") + len(start)) + ")"
 
 
 def _ending(x: SparseTensor, last: str, end: list[str]) -> str:

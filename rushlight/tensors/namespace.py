@@ -196,6 +196,7 @@ def set_float32_matmul_precision(precision: str) -> None:
         >>> torch.set_float32_matmul_precision("high")
         >>> torch.get_float32_matmul_precision()
         'high'
+        >>> torch.set_float32_matmul_precision("highest")
     """
     if not isinstance(precision, str):
         raise RuntimeError(

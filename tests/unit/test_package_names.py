@@ -7,6 +7,8 @@ import pytest
 
 import rushlight
 import rushlight as torch
+from rushlight.names.known import stand_in_names
+from rushlight.names.refused import stand_in_reason
 
 
 @pytest.fixture
@@ -172,3 +174,18 @@ def test_star_imports_bring_the_main_class():
         space = {}
         exec(f"from rushlight.{module} import *", space)
         assert set(names.split()) <= set(space), module
+
+
+def test_modules_of_distributed_have_every_name_that_pytorchs_have():
+    """What is there is real; the rest can be imported, and refuses when it is called."""
+    missing = []
+    for theirs, names in stand_in_names().items():
+        if not stand_in_reason(theirs) or theirs.startswith("torch.distributed.debug."):
+            continue
+        module = importlib.import_module("rushlight" + theirs.removeprefix("torch"))
+        missing += [f"{theirs}.{n}" for n in names if n[:2] != "__" and not hasattr(module, n)]
+    assert not missing
+    loader = importlib.import_module("rushlight.distributed.checkpoint.state_dict_loader")
+    assert loader.load is torch.distributed.checkpoint.load
+    with pytest.raises(NotImplementedError, match="_load_state_dict is not supported"):
+        loader._load_state_dict({}, None)

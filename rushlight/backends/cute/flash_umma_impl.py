@@ -29,12 +29,20 @@ from rushlight.backends.cute.flash_claims import KEYS, STAGES, STEP
 from rushlight.backends.cute.flash_impl import cuts_of, fetch, wholes_of
 from rushlight.backends.cute.gemm_impl import ALIGN, MODES, flat_tensors
 from rushlight.backends.cute.gemm_umma_impl import (
-    ALONE, COLUMNS, FETCHER, MULTIPLIER, STORING, THREADS, group, way,
+    ALONE,
+    COLUMNS,
+    FETCHER,
+    MULTIPLIER,
+    STORING,
+    THREADS,
+    group,
+    way,
 )  # fmt: skip
 from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
 from rushlight.base.dtypes import float32
 
 LANE = 1 << 16  # from a row of tensor memory to the next
+STAGE = (None, None, None, 0)  # of a layout, one
 
 
 def product_of(work, number):
@@ -79,17 +87,12 @@ def layouts_of(work):
     ]
 
 
-def one_of(layout):
-    """A stage of it."""
-    return cute.slice_(layout, (None, None, None, 0))
-
-
 def shared(work, layouts):
     """Memory for a block of owners and for the ring; all that threads wait for."""
     memory, kind = SmemAllocator(), work.kind
     tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
     count = len(side_of(work).owners)
-    sizes = [cute.size_in_bytes(kind, one_of(x)) for x in layouts]
+    sizes = [cute.size_in_bytes(kind, cute.slice_(x, STAGE)) for x in layouts]
     alone = cute.make_layout(ALONE)
     once, ring = (
         pipeline.PipelineTmaUmma.create(
@@ -129,6 +132,7 @@ class Row:
     def __init__(self, work, place, thread, state):
         self.work, self.side, self.place, self.state = work, side_of(work), place, state
         self.thread, self.columns = thread, Columns(self.side)
+        self.is_soft = work.grid.softmax is not None
         state.begin([(thread, number) for number in range(KEYS)])
         for number, count in enumerate(self.side.results):
             self._chunks(number, count, self._clear)
@@ -186,25 +190,27 @@ class Row:
         places = [(self.thread, first + at) for at in range(step)]
         self.state.put_sums(number, own, places)
 
-    def weigh(self, tile):
-        """The products of a tile to weights beside the sums, which shrink."""
-        grid, scores = self.work.grid, cute.make_rmem_tensor(KEYS, cutlass.Float32)
+    def weigh(self, tile, first):
+        """Some products of a tile, from the other number `first` on, to weights beside the sums."""
+        for number, one in enumerate(self._weighed(tile, first)):
+            self._weights(number, first, one)
+
+    def _weighed(self, tile, first):
+        own = [self.load(column + first, COLUMNS) for column in self.columns.products]
+        cute.arch.fence_view_async_tmem_load()
+        return self.state.weigh(own, tile, first)
+
+    def soften(self, tile):
+        """The products of a tile to probabilities beside the sum, which shrinks."""
+        scores = cute.make_rmem_tensor(KEYS, cutlass.Float32)
+        values = self.state.values(COLUMNS)
         for first in range(0, KEYS, COLUMNS):
-            own = [self.load(column + first, COLUMNS) for column in self.columns.products]
-            cute.arch.fence_view_async_tmem_load()
-            found = self.state.weigh(own, tile, first)
-            if grid.softmax is None:
-                for number, one in enumerate(found):
-                    self._weights(number, first, one)
-            else:
-                values = self.state.values(COLUMNS)
-                for number in range(COLUMNS):
-                    scores[first + number] = values.lane(found[0], number, float32)
-        if grid.softmax is not None:
-            soft = self.state.soften(scores.load().ir_value(), KEYS)
-            self._chunks(0, self.side.results[0], self._shrink)
-            self._weights(0, 0, soft)
-        cute.arch.fence_view_async_tmem_store()
+            (found,) = self._weighed(tile, first)
+            for number in range(COLUMNS):
+                scores[first + number] = values.lane(found, number, float32)
+        soft = self.state.soften(scores.load().ir_value(), KEYS)
+        self._chunks(0, self.side.results[0], self._shrink)
+        self._weights(0, 0, soft)
 
     def _weights(self, number, first, found):
         """Some weights, from the other number `first` on, to their place."""
@@ -233,7 +239,12 @@ def compute(done, giving, row, state):
         for tile in cutlass.range(low, high, unroll=1):
             products = done.wait_and_advance()
             weights = giving.acquire_and_advance()  # the last tile is added
-            row.weigh(tile)
+            if cutlass.const_expr(row.is_soft):
+                row.soften(tile)
+            else:
+                for piece in cutlass.range(KEYS // COLUMNS, unroll=1):
+                    row.weigh(tile, piece * COLUMNS)
+            cute.arch.fence_view_async_tmem_store()
             products.release()
             weights.commit()
     giving.acquire_and_advance()
@@ -366,7 +377,7 @@ def launch_side(
         plans_of(work), wholes, layouts_of(work), strict=True
     ):
         make = make_tiled_tma_atom_A if is_left else make_tiled_tma_atom_B
-        atom, tensor = make(load, x, one_of(layout), tile, mma, ALONE)
+        atom, tensor = make(load, x, cute.slice_(layout, STAGE), tile, mma, ALONE)
         loads.append(atom)
         coordinates.append(tensor)
     flat, words = flat_tensors(work, memories, numbers, known)

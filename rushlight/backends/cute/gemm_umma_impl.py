@@ -91,7 +91,7 @@ def store(work, acc, thread, block, memories, numbers, sizes):
     sources = mine.partition_S(pieces)
     whole = cute.make_identity_tensor((chip.bm, chip.bn))
     places = mine.partition_D(cute.flat_divide(whole, (chip.bm, COLUMNS)))
-    for piece in cutlass.range_constexpr(chip.bn // COLUMNS):
+    for piece in cutlass.range(chip.bn // COLUMNS, unroll=1):
         at = (None, None, None, 0, piece)
         own = cute.make_rmem_tensor(places[at].shape, cutlass.Float32)
         cute.copy(tiled, sources[at], own)

@@ -20,10 +20,12 @@ class _Named:
 
     @property
     def name(self) -> str:
+        """Every field and its number, in a line."""
         return "_".join(f"{f.name}{v}" for f, v in zip(fields(self), astuple(self), strict=True))  # type: ignore[arg-type, call-overload]
 
     @property
     def threads(self) -> int:
+        """Of a program, on a GPU with warps of 32."""
         return 32 * self.warps  # type: ignore[attr-defined, no-any-return]
 
 
@@ -75,6 +77,7 @@ def fitted(extent: Index, most: int) -> int:
 
 
 def default_schedule(grid: ir.DotGrid) -> Schedule:
+    """How a product is cut where nothing is measured: no larger than it is."""
     most = MOST if grid.acc_dtype.itemsize == 4 else MOST // 2
     bm, bn = fitted(grid.m.extent, most), fitted(grid.n.extent, most)
     warps = 8 if bm * bn >= MOST * MOST else 4

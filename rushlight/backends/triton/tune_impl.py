@@ -38,10 +38,11 @@ class Tuner:
         self.gpu, self.caps = gpu, caps
 
     def key(self, program: Program, what: str) -> str:
+        """What was measured, of which program, on which kind of GPU: the record's name on disk."""
         return f"{what}|{structural_key(program)}|{self.caps.features}"
 
     def schedule(self, program: Program) -> tuple[AnySchedule | None, Decision | None]:
-        """The fastest of the space, for Triton."""
+        """The fastest of the space, for Triton, and what is told of the choice."""
         grids = [g for g in program.grids if isinstance(g, (DotGrid, AttentionGrid))]
         space = {plan.name: plan for plan in space_of(grids[0])}
         candidates = {
@@ -54,7 +55,7 @@ class Tuner:
     def maker(
         self, program: Program, wanted: AnySchedule | None, able: Mapping[str, Maker | None]
     ) -> Tuned:
-        """The fastest maker."""
+        """The fastest of those that are able (None: Triton, cut as `wanted` says)."""
         chip = target_of(self.gpu)
 
         def build(maker: Maker | None) -> GroupExecutable:
@@ -83,6 +84,7 @@ class Tuner:
 
 
 def time_on(gpu: Gpu, made: GroupExecutable) -> float:
+    """Milliseconds of one run of all its kernels on buffers of zeros: the least of REPEATS."""
     sizes = [m.dtype.itemsize * int(m.size) for m in (*made.program.buffers, *made.lowered.scratch)]
     host = np.zeros(max(1, len(made.program.params)), np.int64)
     zeros = np.zeros(max([8, *sizes]), np.uint8)

@@ -61,7 +61,15 @@ def save(
 ) -> Metadata:  # fmt: skip
     """Write a state dict, nested or flat, into the folder `checkpoint_id`; gives its metadata.
 
-    Objects with `state_dict` and `load_state_dict` are written by the former.
+    Objects with `state_dict` and `load_state_dict` are written by the former. `load` reads it.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> _ = save({"w": torch.arange(3), "step": 7}, checkpoint_id=folder.name)
+    >>> state = {"w": torch.zeros(3, dtype=torch.int64), "step": 0}
+    >>> load(state, checkpoint_id=folder.name)
+    >>> state["w"].tolist(), state["step"]
+    ([0, 1, 2], 7)
     """
     writer = _storage(storage_writer, checkpoint_id, FileSystemWriter, "storage_writer")
     planner = planner or DefaultSavePlanner()

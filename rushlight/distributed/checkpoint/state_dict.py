@@ -269,7 +269,13 @@ def _laid(value: Any, param: Any) -> Any:
 def get_state_dict(
     model: Any, optimizers: Any, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The state dicts of the model and of its optimizers."""
+    """The state dicts of the model and of its optimizers, by the parameters' names.
+
+    >>> model = torch.nn.Linear(2, 1)
+    >>> states = get_state_dict(model, torch.optim.SGD(model.parameters(), momentum=0.9))
+    >>> sorted(states[0]), sorted(states[1]["state"])
+    (['bias', 'weight'], ['bias', 'weight'])
+    """
     found = get_model_state_dict(model, submodules=submodules, options=options)
     several = _listed(optimizers)
     if not several:

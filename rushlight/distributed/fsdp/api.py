@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import rushlight as torch
+from rushlight.names import getattr_of as _getattr_of
+
+__getattr__ = _getattr_of(__name__)
 
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "FullOptimStateDictConfig", "FullStateDictConfig",

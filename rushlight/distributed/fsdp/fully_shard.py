@@ -129,6 +129,13 @@ def fully_shard(
     Parameters in modules below that were given before stay in their units. The module's class gets
     the methods of FSDPModule. mp_policy: dtypes while it runs. A list of modules makes one unit.
     Raises ValueError for containers without a forward, and when it was done before.
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = fully_shard(torch.nn.Linear(3, 2))
+    >>> type(model).__name__, model.weight.placements, model(torch.ones(1, 3)).shape
+    ('FSDPLinear', (Shard(dim=0),), torch.Size([1, 2]))
+    >>> dist.destroy_process_group()
     """
     roots = list(module) if isinstance(module, list | tuple) else [module]
     for root in roots:

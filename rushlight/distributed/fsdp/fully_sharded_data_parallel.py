@@ -53,6 +53,14 @@ class FullyShardedDataParallel(Module):
 
     auto_wrap_policy: which modules below become units of their own (`wrap.py`). mixed_precision:
     dtypes while it runs. Raises ValueError without a process group.
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> strategy = dist.fsdp.ShardingStrategy.NO_SHARD
+    >>> model = FullyShardedDataParallel(torch.nn.Linear(3, 2), sharding_strategy=strategy)
+    >>> model(torch.ones(1, 3)).shape
+    torch.Size([1, 2])
+    >>> dist.destroy_process_group()
     """
 
     def __init__(

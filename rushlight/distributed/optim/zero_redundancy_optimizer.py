@@ -19,6 +19,14 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """An optimizer of `optimizer_class` (the attribute `optim`) for this process's parameters.
 
     defaults: the settings of that class. Raises ValueError without a process group.
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = torch.nn.Linear(2, 1)
+    >>> optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=0.1)
+    >>> model(torch.ones(1, 2)).sum().backward()
+    >>> optimizer.step()
+    >>> dist.destroy_process_group()
     """
 
     def __init__(

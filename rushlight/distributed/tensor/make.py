@@ -21,6 +21,14 @@ def distribute_tensor(
 
     Raises RuntimeError for a tensor that is not a leaf, ValueError for other placements of a
     DTensor.
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mesh = dist.init_device_mesh("cpu", (1,))
+    >>> x = distribute_tensor(torch.arange(4), mesh, [dist.tensor.Shard(0)])
+    >>> x.placements, x.full_tensor().tolist()
+    ((Shard(dim=0),), [0, 1, 2, 3])
+    >>> dist.destroy_process_group()
     """
     mesh = require_mesh(device_mesh)
     if not tensor.is_leaf:

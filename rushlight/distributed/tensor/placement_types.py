@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from rushlight.names import getattr_of as _getattr_of
+
+__getattr__ = _getattr_of(__name__)
 __all__ = ["Placement", "Partial", "Replicate", "Shard"]
 
 
@@ -51,6 +54,25 @@ class Shard(Placement):
         chunk = -(-curr_local_size // num_chunks)
         start = min(rank * chunk, curr_local_size)
         return min(chunk, curr_local_size - start), start
+
+
+@dataclass(frozen=True, repr=False)
+class _StridedShard(Placement):
+    """Cut along `dim` into `split_factor` groups, of each of which a process has a part. As in
+    PyTorch it is no `Shard`.
+
+    >>> _StridedShard(0, split_factor=2)
+    _StridedShard(dim=0, sf=2)
+    """
+
+    dim: int
+    split_factor: int = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 @dataclass(frozen=True, repr=False)

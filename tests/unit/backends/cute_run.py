@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,10 +24,12 @@ from rushlight.backends.cute.maker import build, require
 from rushlight.base.dtypes import bfloat16
 from rushlight.compiler.target import Backend, Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import Buffer, Program
+from rushlight.engine import watch
 from rushlight.engine.check import find_difference
 from rushlight.ir.symint import product
 from rushlight.testing.ptx import TensorMap, parse, run
 
+COUNT = itertools.count()
 PATTERNS = (64, 32, 16, 8)  # elements: the widest that fits is what CuTe takes
 
 
@@ -167,11 +170,13 @@ def _words(call: KernelCall, numbers: Sequence[Any]) -> np.ndarray:
 def ran_by_llvm(work: Callable[[], Any]) -> list[Ran]:
     """The tile programs that some code runs, with what they were given and what they made."""
     llvm: Any = importlib.import_module("rushlight.backends.llvm")
-    recorder = Recorder(llvm.BACKEND)
+    recorder, family = Recorder(llvm.BACKEND), f"cute_run {next(COUNT)}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             llvm, "BACKEND", replace(llvm.BACKEND, load=recorder.load, dump=None, restore=None)
         )
+        # Programs of its own: what ran before would make sizes variables, or leave nothing to load.
+        patch.setattr(watch, "program_family", lambda: family)
         work()
     return recorder.ran
 

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,16 +45,56 @@ def test_every_step_is_run_in_order_and_none_when_no_time_is_left(tmp_path) -> N
     environ = {**os.environ, "PYTHON": str(python)}
     assert subprocess.run(["bash", str(script), "60"], env=environ).returncode == 0
     asked = log.read_text().splitlines()
-    wanted = ["triton", "nvidia-cutlass-dsl", "doctor", "conformance triton", "gpu_compare.py"]
+    wanted = ["triton", "nvidia-cutlass-dsl", "doctor", "gpu_compare.py", "conformance triton"]
     assert len(asked) == len(wanted)
     assert all(word in line for word, line in zip(wanted, asked, strict=True))
     log.unlink()
-    subprocess.run(["bash", str(script), "5"], env=environ)
+    assert subprocess.run(["bash", str(script), "5"], env=environ).returncode == 1
     assert not log.exists()
     assert "no time left" in (tmp_path / "gpu_check" / "compare.txt").read_text()
 
 
-@pytest.mark.parametrize("number", range(7))
+def test_a_step_that_fails_is_told_and_the_next_ones_run(tmp_path) -> None:
+    log, python = tmp_path / "log", tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\necho "$@" >> {log}\n'
+        'case "$@" in *doctor*) exit 3;; *compare*) sleep 9;; esac\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    script = tmp_path / "tools" / SCRIPT.name
+    script.write_text(SCRIPT.read_text().replace("step compare 150", "step compare 1"))
+    environ = {**os.environ, "PYTHON": str(python)}
+    done = subprocess.run(["bash", str(script), "60"], env=environ, capture_output=True, text=True)
+    assert done.returncode == 1 and len(log.read_text().splitlines()) == 5
+    assert "doctor: status 3" in done.stdout and "compare: status 124" in done.stdout
+    assert done.stdout.splitlines()[-1] == "failed: doctor compare"
+
+
+def test_what_is_wrong_or_fails_is_told(monkeypatch, capsys) -> None:
+    module = compare_module()
+
+    def good(torch, device):
+        return torch.ones(2)
+
+    def endless(torch, device):
+        return torch.ones(2) / 0
+
+    def broken(torch, device):
+        raise RuntimeError("no kernel image\nmore")
+
+    monkeypatch.setattr(module, "WORKS", (good, endless, broken))
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    assert module.main("cpu") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "WRONG" not in lines[0] and lines[1].endswith("not finite   WRONG")
+    assert "RuntimeError: ['no kernel image']" in lines[2] and lines[3] == "1 of 3 are right"
+    twice = SimpleNamespace(ones=lambda n: rushlight.ones(n) * 2)
+    line, is_wrong = module.compared(good, rushlight, twice, "cpu")
+    assert is_wrong and "relative difference 5.0e-01" in line
+
+
+@pytest.mark.parametrize("number", range(9))
 def test_what_is_compared_can_be_computed(number: int) -> None:
     """On the CPU: that the programs are right, not that a GPU runs them."""
     work = compare_module().WORKS[number]

@@ -12,13 +12,15 @@ from cfamily_cases import programs_of
 import rushlight as torch
 from rushlight import ops
 from rushlight.backends import products
-from rushlight.backends.cute.claims import claim
+from rushlight.backends.cute.claims import Product, claim
+from rushlight.backends.cute.maker import claimed
 from rushlight.base.config import SettingError, config
 from rushlight.base.errors import BackendError
 from rushlight.compiler.tile.ir import Program
 from rushlight.runtime import tuning
 from rushlight.runtime.cache import DiskCache
 from rushlight.runtime.tuning import Tuned, tune
+from rushlight.testing.conformance import template_cases
 from rushlight.testing.conformance.cases import leaf
 
 HAS_CUTE = importlib.util.find_spec("cutlass") is not None
@@ -120,6 +122,25 @@ def test_a_size_that_varies_is_no_multiple_of_anything() -> None:
     (program,) = programs_of([ops.dot(a, b)], vary=True)
     found = claim(program, "sm_90")
     assert isinstance(found, list) and "multiples of 8" in found[0]
+
+
+@pytest.mark.parametrize("chip", ["sm_90", "sm_100"])
+def test_every_kind_of_tile_program_is_refused_with_a_reason(chip) -> None:
+    """They are all in float32, or no products: nothing of cutlass is needed to say so."""
+    reasons = set()
+    for case in template_cases():
+        for program in programs_of([root for root in case.build() if not root.leaf]):
+            found = claimed(program, chip)
+            assert isinstance(found, list) and found and all(found), (case.name, program.name)
+            reasons |= set(found)
+    for why in ("not a product of matrices alone", "float32", "float64", "int64", "bins", "cast"):
+        assert any(why in reason for reason in reasons), why
+
+
+@pytest.mark.parametrize("chip", ["sm_90", "sm_100"])
+def test_products_of_16_bits_are_claimed_for_both_chips(chip) -> None:
+    for kind in (np.float16, ml_dtypes.bfloat16):
+        assert isinstance(claimed(product_of(136, 40, 72, kind=kind), chip), Product)
 
 
 # --------------------------------------------------------------------------------------- the tuner

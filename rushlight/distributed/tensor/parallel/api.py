@@ -24,7 +24,18 @@ def parallelize_module(
 ) -> Any:  # fmt: skip
     """Lay a module out over a mesh with one axis, in place.
 
-    parallelize_plan: a style, or styles by names of modules below ("layers.*.w1").
+    parallelize_plan: a style, or styles by names of modules below ("layers.*.w1"). Raises
+    ValueError for a mesh with more axes, TypeError for a plan of another kind.
+
+    >>> dist = torch.distributed
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 2))
+    >>> parallel = dist.tensor.parallel
+    >>> plan = {"0": parallel.ColwiseParallel(), "1": parallel.RowwiseParallel()}
+    >>> model = parallelize_module(model, dist.init_device_mesh("cpu", (1,)), plan)
+    >>> model[0].weight.placements, model(torch.ones(3, 4)).shape
+    ((Shard(dim=0),), torch.Size([3, 2]))
+    >>> dist.destroy_process_group()
     """
     mesh = require_mesh(device_mesh)
     if mesh.ndim > 1:

@@ -45,6 +45,7 @@ class ErrorHandler:
 
 
 def get_error_handler() -> ErrorHandler:
+    """A new handler; it writes where TORCHELASTIC_ERROR_FILE says."""
     return ErrorHandler()
 
 
@@ -70,6 +71,7 @@ class ProcessFailure:
                 self.timestamp = int(self.message["extraInfo"]["timestamp"])
 
     def signal_name(self) -> str:
+        """The signal that ended it, by number."""
         return f"signal {-self.exitcode}" if self.exitcode < 0 else "<N/A>"
 
 
