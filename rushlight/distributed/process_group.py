@@ -117,6 +117,23 @@ class ProcessGroup:
         self._need("barrier")
 
 
+def _check(tensors: Sequence[Any], op: Any = ReduceOp.SUM) -> None:
+    """Tensors of one dtype, and an operation, as a transport would need them."""
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                "Invalid function argument. Expected parameter `tensor` of type torch.Tensor, got "
+                f"{type(tensor)} instead."
+            )
+    if not isinstance(op, ReduceOp):
+        raise TypeError(f"op must be a ReduceOp, as ReduceOp.SUM, got {op!r:.80}")
+    if any(tensor.dtype != tensors[0].dtype for tensor in tensors):
+        raise ValueError(
+            "Invalid usage of tensors with different dtypes Found "
+            + " and ".join(map(str, dict.fromkeys(tensor.dtype for tensor in tensors)))
+        )
+
+
 class OneProcessGroup(ProcessGroup):
     """The group of one: what would come back is what was given."""
 
@@ -127,18 +144,22 @@ class OneProcessGroup(ProcessGroup):
         return 0
 
     def allreduce(self, tensor: Any, op: Any = ReduceOp.SUM) -> Work:
+        _check([tensor], op)
         return Work([tensor])
 
     def broadcast(self, tensor: Any, root: int = 0) -> Work:
+        _check([tensor])
         return Work([tensor])
 
     def allgather(self, outputs: Sequence[Any], tensor: Any) -> Work:
         return self.alltoall(outputs, [tensor])
 
     def reduce_scatter(self, output: Any, inputs: Sequence[Any], op: Any = ReduceOp.SUM) -> Work:
+        _check([output], op)
         return self.alltoall([output], inputs)
 
     def alltoall(self, outputs: Sequence[Any], inputs: Sequence[Any]) -> Work:
+        _check([*outputs, *inputs])
         with torch.no_grad():
             outputs[0].copy_(inputs[0].reshape(outputs[0].shape))
         return Work([outputs[0]])

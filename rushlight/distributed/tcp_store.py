@@ -1,7 +1,8 @@
 """A key-value store over TCP: one process serves it, all ask it.
 
 A request is a packet: the operation, the seconds to wait (empty: do not wait), its arguments. The
-answer is a packet of one part, or of none for "not there".
+answer is a packet of one part, of none for "not there", or of two, a mark and what was wrong with
+the request.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rushlight.distributed.store_table import StoreTable, pack, unpack
 
 RETRY_SECONDS = 0.05
 WORKERS = "init/"
+WRONG = b"wrong"
 OPERATIONS = frozenset(
     "set get add append compare_set delete count keys check push take waiting".split()
 )
@@ -40,7 +42,13 @@ class StoreServer:
     def __init__(self, host: str, port: int) -> None:
         self.table = StoreTable()
         self._links: set[socket.socket] = set()
-        self._socket = socket.create_server((host, port), backlog=512)
+        try:
+            self._socket = socket.create_server((host, port), backlog=512)
+        except OSError as error:
+            raise DistNetworkError(
+                f"The server socket has failed to listen on any local network address. port: "
+                f"{port}: {error}"
+            ) from error
         self.port = self._socket.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -58,20 +66,24 @@ class StoreServer:
         try:
             while True:
                 name, seconds, *parts = unpack(lambda size: _receive(link, size))
-                found = self._answer(name.decode(), seconds, parts)
-                link.sendall(pack([] if found is None else [found]))
+                link.sendall(pack(self._answer(name.decode(), seconds, parts)))
         except (OSError, EOFError, ValueError, TypeError):  # gone, or no client of ours
             pass
         finally:
             self._links.discard(link)
             link.close()
 
-    def _answer(self, name: str, seconds: bytes, parts: list[bytes]) -> bytes | None:
+    def _answer(self, name: str, seconds: bytes, parts: list[bytes]) -> list[bytes]:
         if name not in OPERATIONS:
             raise ValueError(f"no operation of a store: {name}")
-        if seconds:
-            return self.table.wait_until(name, parts, float(seconds))
-        return self.table.run(name, *parts)
+        try:
+            if seconds:
+                found = self.table.wait_until(name, parts, float(seconds))
+            else:
+                found = self.table.run(name, *parts)
+        except ValueError as error:  # `add` to what is no number: the asker's fault, told to it
+            return [WRONG, str(error).encode()]
+        return [] if found is None else [found]
 
     def close(self) -> None:
         self._socket.close()
@@ -144,6 +156,8 @@ class TCPStore(Store):
                 raise DistNetworkError(
                     f"the store at {self.host}:{self.port} does not answer: {error}"
                 ) from error
+        if len(answer) > 1:
+            raise ValueError(answer[1].decode())
         return answer[0] if answer else None
 
     def _run(self, name: str, *parts: bytes) -> bytes | None:

@@ -43,10 +43,18 @@ PLAIN = (int, float, complex, str, bool, bytes, type(None), torch.Tensor, torch.
 SPACES = ("torch", "torch.nn.functional", "torch.linalg", "torch.special", "torch.fft")
 # Methods that call what they are given, or leave the tensor's world.
 NO_METHODS = frozenset(
-    """apply_ map_ map2_ backward register_hook __reduce__ __reduce_ex__ __class__
-__setstate__ __init__ __new__ __getattribute__ __setattr__ __delattr__ __dir__ numpy tofile
-__subclasshook__ __init_subclass__ __torch_function__ module_load""".split()
+    "apply_ map_ map2_ backward register_hook register_post_accumulate_grad_hook numpy tofile "
+    "module_load as_subclass storage untyped_storage".split()
 )
+# Python's operators on tensors; not those that look up names or call what they are given.
+OPERATORS = frozenset(
+    """abs add and_ contains eq floordiv ge getitem gt iadd iand ifloordiv ilshift imatmul imod imul
+inv invert ior ipow irshift is_ is_not isub itruediv ixor le lshift lt matmul mod mul ne neg not_
+or_ pos pow rshift setitem sub truediv truth xor""".split()
+)
+DUNDERS = frozenset(
+    f"__{lead}{name.strip('_')}__" for name in OPERATORS for lead in ("", "r", "i")
+) | {"__rdiv__", "__len__", "__bool__", "__int__", "__float__", "__index__"}
 OWN: dict[str, Callable[..., Any]] = {"getattr": getattr, "item": nth_item}
 NAMED = {
     torch.memory_format: ("contiguous_format", "channels_last", "channels_last_3d",
@@ -174,16 +182,22 @@ def _space(name: str) -> Any:
 def _public(space: str) -> Any:
     """The names of functions of tensors; not those that read files or change settings."""
     if space == "torch":
-        return TABLE.keys() - LEFT - {"from_file"}
+        found = TABLE.keys() - LEFT - {"from_file"}
+        return [name for name in found if not name.lstrip("_").startswith("set_")]
     return _space(space).__all__ if space in SPACES else ()
 
 
-def _function(name: str) -> Any:
-    """The function of a target's name."""
+def _function(name: str, args: tuple[Any, ...]) -> Any:
+    """The function of a target's name. An attribute's name is in the file, and has no underscore in
+    front: `__class__` leads to all that Python has."""
+    if name == "getattr" and not (
+        len(args) == 2 and type(args[1]) is str and not args[1].startswith("_")
+    ):
+        raise ValueError(f"export.load: the file asks for an attribute {args[1:]!r:.80}")
     if name in OWN:
         return OWN[name]
     space, _, short = name.rpartition(".")
-    if space == "operator" and not short.startswith("_"):
+    if space == "operator" and short in OPERATORS:
         return getattr(operator, short)
     found = getattr(_space(space), short, None) if short in _public(space) else None
     if not callable(found):
@@ -192,7 +206,8 @@ def _function(name: str) -> Any:
 
 
 def _method(name: str) -> str:
-    if not callable(getattr(torch.Tensor, name, None)) or name in NO_METHODS:
+    hidden = name.startswith("_") and name not in DUNDERS
+    if hidden or name in NO_METHODS or not callable(getattr(torch.Tensor, name, None)):
         raise ValueError(f"export.load: the file calls {name!r:.80}, which is no method of tensors")
     return name
 
@@ -203,16 +218,22 @@ def load(
 ) -> ExportedProgram:  # fmt: skip
     """Read a program that `save` wrote; nothing of the file is run.
 
-    extra_files: its keys are filled. Raises ValueError for a file of another kind.
+    extra_files: its keys are filled. Raises ValueError for a file of another kind, or with records
+    that are none of `save`.
     """
     found = torch.load(f, weights_only=True)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError("export.load: this is no file of torch.export.save as Rushlight writes it")
-    if found["version"] > VERSION:
-        raise NotSupportedError(f"export.load: the file has version {found['version']}")
-    for name in extra_files or ():
-        extra_files[name] = found["extra_files"].get(name, "")  # type: ignore[index]
-    return _program(found)
+    version = found.get("version")
+    if version != VERSION:
+        raise NotSupportedError(f"export.load: the file has version {version!r:.50}")
+    try:
+        kept, program = found["extra_files"], _program(found)
+        for name in extra_files or ():
+            extra_files[name] = kept.get(name, "")  # type: ignore[index]
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"export.load: the file is damaged: {error!r:.200}") from error
+    return program
 
 
 def _program(found: dict[str, Any]) -> ExportedProgram:
@@ -242,7 +263,7 @@ def _graph(records: list[Any]) -> Graph:
         elif op == "call_method":
             nodes[name] = graph.call_method(_method(target), given, named)
         elif op == "call_function":
-            nodes[name] = graph.call_function(_function(target), given, named)
+            nodes[name] = graph.call_function(_function(target, given), given, named)
         else:
             raise ValueError(f"export.load: the file has a node of the kind {op!r:.50}")
         if nodes[name].name != name:

@@ -82,16 +82,22 @@ def load(f: Any, map_location: Any, extra_files: dict[str, Any] | None) -> Any:
     finally:
         if file is not f:
             file.close()
-    if zipfile.is_zipfile(data):
-        names = zipfile.ZipFile(data).namelist()
-        if any(name.endswith("/constants.pkl") for name in names):
-            raise NotSupportedError(
-                "torch.jit.load: this is a TorchScript archive, a program in another language. "
-                "Load the state_dict of the model, or export it with torch.export"
-            )
+    if any(name.endswith("/constants.pkl") for name in _names(data)):
+        raise NotSupportedError(
+            "torch.jit.load: this is a TorchScript archive, a program in another language. "
+            "Load the state_dict of the model, or export it with torch.export"
+        )
     data.seek(0)
     program = torch.export.load(data, extra_files=extra_files)
     module = program.module()
     if map_location is not None:
         module.to(map_location)
     return with_example(module, *program.example_inputs)
+
+
+def _names(data: io.BytesIO) -> list[str]:
+    """The records of an archive; of what is no whole one, none: export.load says what is wrong."""
+    try:
+        return zipfile.ZipFile(data).namelist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError):
+        return []

@@ -23,7 +23,7 @@ from rushlight.ops.indexed import dot, dot_sliding
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape, slice_
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.rules import Shape, common_dtype, is_static
+from rushlight.ops.rules import Shape, common_dtype, is_static, refuse_bool
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.window import pad_space, unfold, window_count
 
@@ -270,6 +270,7 @@ def check_conv(call: Call) -> None:
             f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, "
             f"but got weight of size {list(weight)} instead"
         )
+    check_bias(call, "", weight[0])
     padded = [n + 2 * p for n, p in zip(x[2:], call["padding"], strict=True)]
     reach = [(k - 1) * d + 1 for k, d in zip(weight[2:], call["dilation"], strict=True)]
     if any(is_static(n) and is_static(r) and r > n for n, r in zip(padded, reach, strict=True)):
@@ -277,6 +278,18 @@ def check_conv(call: Call) -> None:
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel "
             f"size: ({' x '.join(map(str, reach))}). Kernel size can't be greater than actual "
             "input size"
+        )
+
+
+def check_bias(call: Call, lead: str, count: Any) -> None:
+    """The bias has one number for each channel of the result; bools are not convolved."""
+    refuse_bool(call)
+    have = () if call["bias"] is None else call["bias"].shape
+    fits = len(have) == 1 and (have[0] == count or not (is_static(have[0]) and is_static(count)))
+    if call["bias"] is not None and not fits:
+        raise RuntimeError(
+            f"Given {lead}weight of size {list(call['weight'].shape)}, expected bias to be "
+            f"1-dimensional with {count} elements, but got bias of size {list(have)} instead"
         )
 
 

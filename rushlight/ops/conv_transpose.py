@@ -10,7 +10,7 @@ from rushlight.ir.opdef import Arg, Attr, Call, OpDef
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, slice_dim, to_dtype
 from rushlight.ops.composite import composite
-from rushlight.ops.conv import correlate, per_channel, spread_back, weight_back
+from rushlight.ops.conv import check_bias, correlate, per_channel, spread_back, weight_back
 from rushlight.ops.meta import Meta
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, common_dtype, is_static
@@ -113,6 +113,7 @@ def check_transpose(call: Call) -> None:
             f"Given transposed=1, weight of size {list(weight)}, expected input{list(x)} to have "
             f"{weight[0]} channels, but got {x[1]} channels instead"
         )
+    check_bias(call, "transposed=1, ", weight[1] * call["groups"])
     space = transpose_shape(call)[2:]
     if any(is_static(size) and size < 1 for size in space):
         given, found = (" x ".join(map(str, sizes)) for sizes in (x[2:], space))

@@ -92,14 +92,26 @@ def check_expand(call: Call) -> None:
             f"expand: the number of sizes provided ({len(want)}) must be greater or equal to the "
             f"number of dimensions in the tensor ({len(have)})"
         )
+    must_expand(have, want)
+
+
+def must_expand(have: Shape, want: Shape) -> None:
+    """RuntimeError unless a tensor of the one shape can be expanded to the other."""
     lead = len(want) - len(have)
-    for i, (old, new) in enumerate(zip(have, want[lead:], strict=True)):
-        if old != 1 and old != new and is_static(old) and is_static(new):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({new}) must match the existing size ({old}) at "
-                f"non-singleton dimension {lead + i}.  Target sizes: {list(want)}.  "
-                f"Tensor sizes: {list(have)}"
-            )
+    wrong = [
+        (i, old, new)
+        for i, (old, new) in enumerate(
+            zip(have[max(-lead, 0) :], want[max(lead, 0) :], strict=True)
+        )
+        if old != 1 and old != new and is_static(old) and is_static(new)
+    ]
+    if lead < 0 or wrong:
+        i, old, new = wrong[0] if wrong else (0, have[0], "none")
+        raise RuntimeError(
+            f"The expanded size of the tensor ({new}) must match the existing size ({old}) at "
+            f"non-singleton dimension {max(lead, 0) + i}.  Target sizes: {list(want)}.  "
+            f"Tensor sizes: {list(have)}"
+        )
 
 
 def expand_grad(g: Any, meta: Meta) -> tuple:

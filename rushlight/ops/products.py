@@ -27,9 +27,15 @@ from rushlight.ops.build import (
 from rushlight.ops.composite import composite
 from rushlight.ops.indexed import dot
 from rushlight.ops.meta import Meta
-from rushlight.ops.movement import permute, reshape
+from rushlight.ops.movement import must_expand, permute, reshape
 from rushlight.ops.reduce import reduce_sum
-from rushlight.ops.rules import Shape, broadcast_shapes, common_dtype, is_static
+from rushlight.ops.rules import (
+    Shape,
+    broadcast_shapes,
+    common_dtype,
+    is_static,
+    refuse_bool,
+)
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
 from rushlight.ops.select import where
 
@@ -71,6 +77,7 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
 
 
 def check_matmul(call: Call) -> None:
+    refuse_bool(call)
     a, b = call["a"].shape, call["b"].shape
     if not a or not b:
         raise RuntimeError(
@@ -188,13 +195,16 @@ def linear_grad(g: Any, input: Any, weight: Any, meta: Meta) -> tuple:  # noqa: 
         flat = reshape_to(conj_of(input), shape, (count, shape[-1]))
         by_weight = dot(permute(rows, (1, 0)), flat)
     if meta.needs("bias"):
-        by_bias = reduce_sum(rows, (0,))
+        usual = meta.shape("bias") == (features,)
+        by_bias = (reduce_sum(rows, (0,)) if usual
+                   else sum_to_shape(g, meta.out_shape, meta.shape("bias")))  # fmt: skip
     return by_input, by_weight, by_bias
 
 
 def _vector_linear_grad(g: Any, x: Any, weight: Any, meta: Meta) -> tuple:
     outer = reshape(g, (*meta.out_shape, 1))
-    return mul(outer, conj_of(weight)), mul(outer, conj_of(x)), g
+    by_bias = sum_to_shape(g, meta.out_shape, meta.shape("bias")) if meta.needs("bias") else None
+    return mul(outer, conj_of(weight)), mul(outer, conj_of(x)), by_bias
 
 
 def check_linear(call: Call) -> None:
@@ -207,6 +217,13 @@ def check_linear(call: Call) -> None:
             "mat1 and mat2 shapes cannot be multiplied "
             f"({rows}x{have[-1]} and {want[-1]}x{want[0]})"
         )
+    refuse_bool(call)
+    if call["bias"] is not None:
+        must_expand(call["bias"].shape, linear_shape(call))
+
+
+def linear_shape(call: Call) -> Shape:
+    return (*call["input"].shape[:-1], *call["weight"].shape[:-1])
 
 
 def linear_reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
@@ -221,7 +238,7 @@ linear = composite(
     linear_decompose,
     linear_reference,
     linear_grad,
-    shape=lambda call: (*call["input"].shape[:-1], *call["weight"].shape[:-1]),
+    shape=linear_shape,
     dtype=common_dtype,
     compute_f32=False,
     torch=("nn.functional.linear",),

@@ -99,6 +99,12 @@ def common_dtype(call: Call) -> DType:
     return dtype
 
 
+def refuse_bool(call: Call) -> None:
+    """There are no products of bools: said where they are called, not where they are computed."""
+    if common_dtype(call) is bool_:
+        raise NotImplementedError("\"addmm_impl_cpu_\" not implemented for 'Bool'")
+
+
 def float_dtype(call: Call) -> DType:
     """The operands' dtype, which must be a floating point one."""
     dtype = common_dtype(call)

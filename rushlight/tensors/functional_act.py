@@ -305,6 +305,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
     if len(set(have.values())) > 1:
         shown = ", ".join(f"{name}: {cpp_name(dtype)}" for name, dtype in have.items())
         raise RuntimeError(f"All tensors must have the same dtype, got {shown}")
+    if bias is not None and bias._shape != weight._shape[:1]:
+        raise RuntimeError(
+            f"bilinear(): bias size does not match weight size: got {list(bias._shape)} but "
+            f"expected {list(weight._shape[:1])}"
+        )
     mixed = input1.unsqueeze(-2).unsqueeze(-2) @ weight  # (..., out, 1, in2)
     result = (mixed.squeeze(-2) * input2.unsqueeze(-2)).sum(-1)
     return result if bias is None else result + bias

@@ -9,6 +9,7 @@ from typing import Any
 from rushlight import ops
 from rushlight.base.dtypes import bfloat16, float16, int8, int32, uint8
 from rushlight.ir.arguments import wrap_dim
+from rushlight.ops.movement import must_expand
 from rushlight.tensors.apply import apply, cast, product_operands
 from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
@@ -108,6 +109,8 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
 
 def _factor(value: Any, base: Tensor) -> Any:
     """alpha and beta are numbers of the tensor's dtype."""
+    if isinstance(value, complex) and value.imag and not base._dtype.is_complex:
+        raise RuntimeError("value cannot be converted to type float without overflow")
     if base._dtype.is_inexact or isinstance(value, Tensor):
         return value
     return bool(value) if base._dtype.kind == "bool" else int(value)
@@ -115,6 +118,7 @@ def _factor(value: Any, base: Tensor) -> Any:
 
 def _combined(base: Tensor, product: Tensor, beta: Any, alpha: Any, label: str) -> Tensor:
     alpha, beta = _factor(alpha, base), _factor(beta, base)
+    must_expand(base._shape, product._shape)
     if alpha != 1:
         product = apply(ops.mul, (product, alpha))
     if beta == 0:
@@ -184,7 +188,12 @@ def addbmm(
 ) -> Tensor:
     input, batch1, batch2 = product_operands(input, batch1, batch2)
     _check_dtypes(input, batch1, batch2)
-    return _combined(input, bmm(batch1, batch2).sum(0), beta, alpha, "AddbmmBackward0")
+    return _sum_with(input, _summed_bmm, (batch1, batch2), beta, alpha, "AddbmmBackward0")
+
+
+def _summed_bmm(batch1: Tensor, batch2: Tensor) -> Tensor:
+    product = bmm(batch1, batch2)
+    return product.sum(0, dtype=product._dtype)
 
 
 def _int_mm(input: Tensor, mat2: Tensor) -> Tensor:

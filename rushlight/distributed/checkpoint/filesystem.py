@@ -55,13 +55,16 @@ def _done(value: Any) -> Any:
     return future
 
 
-class _MetadataUnpickler(pickle.Unpickler):
-    """Reads `.metadata`: no class or function but those of checkpoints is looked up."""
+class _MetadataUnpickler(pickle._Unpickler):
+    """Reads `.metadata`: no class or function but those of checkpoints is looked up, and only
+    their objects get attributes. (Python's reader in Python: its opcodes can be replaced.)"""
 
     PLAIN = frozenset(("Size", "device"))
+    RECORDS = frozenset((*records.__all__, records._MEM_FORMAT_ENCODING.__name__))
+    dispatch = dict(pickle._Unpickler.dispatch)
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "torch.distributed.checkpoint.metadata" and hasattr(records, name):
+        if module == "torch.distributed.checkpoint.metadata" and name in self.RECORDS:
             return getattr(records, name)
         if (module, name) == ("torch.distributed.checkpoint.filesystem", "_StorageInfo"):
             return _StorageInfo
@@ -75,6 +78,15 @@ class _MetadataUnpickler(pickle.Unpickler):
             getattr(torch, name, None), torch.dtype)):  # fmt: skip
             return getattr(torch, name)
         raise pickle.UnpicklingError(f"{METADATA} names {module}.{name}, which is not allowed")
+
+    def load_build(self) -> None:
+        """Set attributes of an object: never of a class, whose methods they could replace."""
+        made = type(self.stack[-2])  # type: ignore[attr-defined]
+        if made is not _StorageInfo and made.__module__ != records.__name__:
+            raise pickle.UnpicklingError(f"{METADATA} sets attributes of {made}, not allowed")
+        super().load_build()  # type: ignore[misc]
+
+    dispatch[pickle.BUILD[0]] = load_build
 
 
 class FileSystemWriter(StorageWriter):
@@ -197,10 +209,11 @@ class FileSystemReader(StorageReader):
         if not path.is_relative_to(self.path.resolve()):
             raise pickle.UnpicklingError(f"{METADATA} names a file outside: {info.relative_path}")
         with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if info.offset < 0 or not 0 <= info.length <= size - info.offset:
+                raise EOFError(f"{path} ends within {item.storage_index.fqn}")
             file.seek(info.offset)
             data = file.read(info.length)
-        if len(data) != info.length:
-            raise EOFError(f"{path} ends within {item.storage_index.fqn}")
         return io.BytesIO(data)
 
     def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Any:

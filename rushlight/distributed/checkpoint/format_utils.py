@@ -32,6 +32,7 @@ def dcp_to_torch_save(dcp_checkpoint_dir: Any, torch_save_path: Any) -> None:
 def torch_save_to_dcp(torch_save_path: Any, dcp_checkpoint_dir: Any) -> None:
     """Read a file, and write its dict into a checkpoint's folder.
 
-    The file may hold any objects, so reading it runs what it names, as in PyTorch.
+    Nothing of the file is run; classes of your own are allowed by
+    `torch.serialization.add_safe_globals` (PyTorch runs what the file says).
     """
-    save(torch.load(torch_save_path, weights_only=False), checkpoint_id=dcp_checkpoint_dir)
+    save(torch.load(torch_save_path, weights_only=True), checkpoint_id=dcp_checkpoint_dir)

@@ -107,6 +107,13 @@ class DTensor(torch.Tensor):
         spread = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
         loose = [t for t in tensors if not isinstance(t, DTensor) and t.dim() > 0]
         local = [t for t in spread if t._is_managed]
+        other = next((t for t in spread if t._mesh.ndim != spread[0]._mesh.ndim), None)
+        # Their placements say nothing of each other's axes.
+        if other is not None and not local and not name.startswith("_foreach"):
+            raise RuntimeError(
+                f"Cannot run aten.{name}.default on inputs with different meshes: got "
+                f"{spread[0]._mesh} and {other._mesh}"
+            )
         if loose and name not in _MIXING and len(local) < len(spread):
             raise RuntimeError(
                 f"aten.{name}.default got mixed torch.Tensor and DTensor, need to convert all "

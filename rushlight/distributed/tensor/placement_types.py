@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from rushlight.names import getattr_of as _getattr_of
 
 __getattr__ = _getattr_of(__name__)
-__all__ = ["Placement", "Partial", "Replicate", "Shard"]
+__all__ = ["Placement", "Partial", "Replicate", "Shard", "_StridedShard"]
 
 
 class Placement:

@@ -1,5 +1,6 @@
 """Checkpoints in folders, and state dicts of wrapped models."""
 
+import pathlib
 import pickle
 
 import pytest
@@ -19,6 +20,7 @@ from rushlight.distributed.checkpoint.state_dict import (
 )
 from rushlight.distributed.fsdp import fully_shard
 from rushlight.distributed.tensor import DTensor
+from rushlight.serialization.pickle_write import dump
 
 
 def trained():
@@ -80,6 +82,49 @@ def test_metadata_runs_nothing(tmp_path):
         (tmp_path / ".metadata").write_bytes(cut)
         with pytest.raises((EOFError, pickle.UnpicklingError)):
             dcp.FileSystemReader(tmp_path).read_metadata()
+
+
+@pytest.mark.parametrize("name", ["__builtins__", "__dict__", "torch", "_getattr_of", "Any"])
+def test_metadata_reaches_no_other_name_of_its_module(tmp_path, name):
+    text = f"ctorch.distributed.checkpoint.metadata\n{name}\n."
+    (tmp_path / ".metadata").write_bytes(text.encode())
+    with pytest.raises(pickle.UnpicklingError, match="not allowed"):
+        dcp.FileSystemReader(tmp_path).read_metadata()
+
+
+def test_metadata_sets_no_attribute_of_a_class(tmp_path):
+    # PosixPath, (None, {"is_absolute": 1}), BUILD: would replace the method of all paths.
+    text = b"cpathlib\nPosixPath\n(N}X\x0b\x00\x00\x00is_absoluteI1\nstb."
+    (tmp_path / ".metadata").write_bytes(text)
+    with pytest.raises(pickle.UnpicklingError, match="not allowed"):
+        dcp.FileSystemReader(tmp_path).read_metadata()
+    assert callable(pathlib.PurePath.is_absolute)
+
+
+def _with_record(folder, name, **changes):
+    """The checkpoint, where the record of one value's bytes is changed."""
+    found = dcp.FileSystemReader(folder).read_metadata()
+    record = next(info for index, info in found.storage_data.items() if index.fqn == name)
+    record.__dict__.update(changes)
+    (folder / ".metadata").write_bytes(dump(found, 4)[0])
+
+
+def test_values_run_nothing(tmp_path):
+    dcp.save({"a": torch.ones(2), "n": 5}, checkpoint_id=tmp_path)
+    data, size = pickle.dumps(Evil()), (tmp_path / "__0_0.distcp").stat().st_size
+    with open(tmp_path / "__0_0.distcp", "ab") as file:
+        file.write(data)
+    _with_record(tmp_path, "n", offset=size, length=len(data))
+    with pytest.raises(pickle.UnpicklingError, match="Weights only"):
+        dcp.load({"a": torch.zeros(2), "n": 0}, checkpoint_id=tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"offset": -5}, {"length": 1 << 60}, {"length": -1}])
+def test_records_past_the_file(tmp_path, change):
+    dcp.save({"a": torch.ones(2)}, checkpoint_id=tmp_path)
+    _with_record(tmp_path, "a", **change)
+    with pytest.raises(EOFError, match="ends within a"):
+        dcp.load({"a": torch.zeros(2)}, checkpoint_id=tmp_path)
 
 
 def test_metadata_names_no_file_outside(tmp_path):

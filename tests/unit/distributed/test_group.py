@@ -81,3 +81,22 @@ def test_without_a_group_everything_says_so():
     for call in (dist.barrier, dist.get_rank, dist.get_world_size):
         with pytest.raises(ValueError, match="init_process_group"):
             call()
+
+
+def test_collectives_check_what_they_are_given(group):
+    x = torch.ones(3)
+    with pytest.raises(TypeError, match="ReduceOp"):
+        dist.all_reduce(x, op="sum")
+    for call in (dist.all_reduce, lambda t: dist.broadcast(t, src=0)):
+        with pytest.raises(TypeError, match=r"torch\.Tensor"):
+            call([x])
+    with pytest.raises(ValueError, match="different dtypes"):
+        dist.all_gather([x.double()], x)
+    with pytest.raises(ValueError, match="different dtypes"):
+        dist.reduce_scatter(x.double(), [x])
+
+
+def test_a_timeout_is_a_timedelta():
+    with pytest.raises(TypeError, match="datetime.timedelta"):
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1, timeout=5)
+    assert not dist.is_initialized()

@@ -93,3 +93,18 @@ def test_a_waiting_thread_is_woken():
 def test_nobody_serves_the_store():
     with pytest.raises(DistNetworkError, match="timed out"):
         TCPStore("127.0.0.1", 1, 2, False, timeout=timedelta(milliseconds=100))
+
+
+@pytest.mark.parametrize("make", [HashStore, lambda: TCPStore("127.0.0.1", 0, 1, True)])
+def test_adding_to_a_text_is_an_error_of_that_call_only(make):
+    store = make()
+    store.set("a", "text")
+    with pytest.raises(ValueError, match="invalid literal"):
+        store.add("a", 1)
+    assert store.get("a") == b"text" and store.add("b", 2) == 2
+
+
+def test_the_port_is_taken():
+    first = TCPStore("127.0.0.1", 0, 1, True)
+    with pytest.raises(DistNetworkError, match="failed to listen"):
+        TCPStore("127.0.0.1", first.port, 1, True)

@@ -121,3 +121,12 @@ def test_parallel_layers_compute_the_same_and_learn(mesh):
 def test_distribute_module(mesh):
     layer = distribute_module(torch.nn.BatchNorm1d(3), mesh)
     assert all(isinstance(t, DTensor) for t in (layer.weight, layer.running_mean))
+
+
+def test_meshes_of_different_axes_do_not_mix(mesh):
+    square = init_device_mesh("cpu", (1, 1))
+    a = distribute_tensor(torch.ones(2, 3), mesh, [Shard(0)])
+    b = distribute_tensor(torch.ones(2, 3), square, [Shard(0), Shard(1)])
+    for call in (lambda: a + b, lambda: b @ a.t(), lambda: torch.cat([a, b])):
+        with pytest.raises(RuntimeError, match="different meshes"):
+            call()

@@ -78,7 +78,11 @@ def test_other_files_are_refused(tmp_path):
         ("call_function", "torch.load"), ("call_function", "torch.hub"),
         ("call_function", "torch.from_file"), ("call_function", "os.system"),
         ("call_function", "torch.manual_seed"), ("call_function", "operator.__call__"),
+        ("call_function", "operator.call"), ("call_function", "operator.attrgetter"),
+        ("call_function", "operator.methodcaller"), ("call_function", "operator.itemgetter"),
         ("call_method", "apply_"), ("call_method", "__class__"), ("call_method", "nothing"),
+        ("call_method", "__deepcopy__"), ("call_method", "_make_subclass"),
+        ("call_method", "register_post_accumulate_grad_hook"),
     ],
 )  # fmt: skip
 def test_a_file_calls_only_functions_of_tensors(op, name):
@@ -92,6 +96,67 @@ def test_a_file_calls_only_functions_of_tensors(op, name):
     changed.seek(0)
     with pytest.raises(ValueError, match="which is no"):
         torch.export.load(changed)
+
+
+def changed(change):
+    """The file of a program whose record was changed."""
+    record = torch.load(there_and_back(torch.export.export(nn.ReLU(), (torch.ones(2),))))
+    change(record)
+    file = io.BytesIO()
+    torch.save(record, file)
+    file.seek(0)
+    return file
+
+
+def called(*parts):
+    def change(record):
+        record["nodes"] = [
+            (*n[:2], *parts, *n[2 + len(parts) :]) if n[1] == "call_function" else n
+            for n in record["nodes"]
+        ]
+
+    return change
+
+
+@pytest.mark.parametrize("name", ["__class__", "_storage", 3, {"node": "input_1"}])
+def test_no_hidden_attribute_is_reached(name):
+    """`x.__class__.__init__.__globals__` would lead to all functions of Python."""
+    with pytest.raises(ValueError, match="attribute|damaged"):
+        torch.export.load(changed(called("getattr", ({"node": "input"}, name))))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r.pop("inputs"), lambda r: r.update(nodes=3), lambda r: r.update(frozen=5),
+        lambda r: r.update(inputs=[("X", "a", None, None)]), lambda r: r.pop("extra_files"),
+        lambda r: r["nodes"].pop(0), called(None), called(3), called("operator.neg", 5),
+    ],
+)  # fmt: skip
+def test_damaged_records(change):
+    with pytest.raises(ValueError, match="export.load"):
+        torch.export.load(changed(change))
+
+
+@pytest.mark.parametrize("version", [None, "x", 99])
+def test_other_versions(version):
+    with pytest.raises(NotImplementedError, match="version"):
+        torch.export.load(changed(lambda r: r.update(version=version)))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_damaged_directory_is_said_to_be_damaged(traced):
+    file = io.BytesIO()
+    torch.jit.save(traced[1], file)
+    data = bytearray(file.getvalue())
+    at = data.index(b"PK\x01\x02")
+    data[at + 7] = 0xFF  # the version that is needed to read it: not looked at
+    assert same(torch.jit.load(io.BytesIO(data))(X), traced[0](X))
+    for offset, byte in ((at, 0), (at + 50, 0xFF)):
+        cut = bytearray(data)
+        cut[offset] = byte
+        with pytest.raises(torch.serialization.CorruptFileError):
+            torch.jit.load(io.BytesIO(cut))
 
 
 @pytest.fixture
