@@ -27,6 +27,10 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
 
 
+# PyTorch's name of the enumeration inside its class.
+setattr(ReduceOp, "RedOpType", ReduceOp)
+
+
 class Backend(str):
     """The name of a way to send, in small letters."""
 

@@ -162,13 +162,20 @@ class _Code:
         self.src = src
 
 
+def _path(root: str, target: str) -> str:
+    """`root.a.b` as Python: a part that is no name, as "0" of a Sequential, needs getattr."""
+    for part in target.split("."):
+        root = f"{root}.{part}" if part.isidentifier() else f'getattr({root}, "{part}")'
+    return root
+
+
 def _line(node: Node, root: str) -> str:
     given = [repr(a) for a in node.args] + [f"{k} = {v!r}" for k, v in node.kwargs.items()]
     if node.op == "output":
         return f"return {node.args[0]!r}"
     if node.op == "get_attr":
-        return f"{node.name} = {root}.{node.target}"
+        return f"{node.name} = {_path(root, node.target)}"
     if node.op == "call_method":
         return f"{node.name} = {given[0]}.{node.target}({', '.join(given[1:])})"
-    called = f"{root}.{node.target}" if node.op == "call_module" else node.target_text
+    called = _path(root, node.target) if node.op == "call_module" else node.target_text
     return f"{node.name} = {called}({', '.join(given)})"

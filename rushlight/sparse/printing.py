@@ -38,8 +38,8 @@ def _part(name: str, value: Any) -> str:
         return f"{name}=tensor([], size={tuple(plain.shape)})"
     if plain.is_floating_point():
         plain = plain.to(torch.get_default_dtype())
-    indent = " " * (len(name) + 8)
-    return f"{name}=" + textwrap.indent(repr(plain), indent)[len(indent) :]
+    start = f"{name}=tensor("
+    return start + torch._tensor_str._tensor_str(plain, len("tensor(") + len(start)) + ")"
 
 
 def _ending(x: SparseTensor, last: str, end: list[str]) -> str:

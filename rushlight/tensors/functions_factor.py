@@ -39,6 +39,7 @@ Eigh = result_class("linalg_eigh", ("eigenvalues", "eigenvectors"))
 Svd = result_class("linalg_svd", ("U", "S", "Vh"))
 OldSvd = result_class("svd", ("U", "S", "V"))
 Qr = result_class("linalg_qr", ("Q", "R"))
+OldQr = result_class("qr", ("Q", "R"))
 Lu = result_class("linalg_lu", ("P", "L", "U"))
 LuFactor = result_class("linalg_lu_factor", ("LU", "pivots"))
 LuFactorEx = result_class("linalg_lu_factor_ex", ("LU", "pivots", "info"))
@@ -242,7 +243,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
 
 def old_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """torch.qr."""
-    return qr(input, "reduced" if some else "complete", out=out)
+    return OldQr(qr(input, "reduced" if some else "complete", out=out))
 
 
 def geqrf(input: Tensor, *, out: Any = None) -> Any:

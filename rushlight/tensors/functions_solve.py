@@ -20,6 +20,7 @@ from rushlight.tensors.tensor import Tensor
 InvEx = result_class("linalg_inv_ex", ("inverse", "info"))
 SolveEx = result_class("linalg_solve_ex", ("result", "info"))
 Slogdet = result_class("linalg_slogdet", ("sign", "logabsdet"))
+OldSlogdet = result_class("slogdet", ("sign", "logabsdet"))
 Triangular = result_class("triangular_solve", ("solution", "cloned_coefficient"))
 
 
@@ -145,6 +146,11 @@ def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     return write_results(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
 
 
+def old_slogdet(input: Tensor, *, out: Any = None) -> Any:
+    """torch.slogdet: the same, by another class's name."""
+    return OldSlogdet(slogdet(input, out=out))
+
+
 def logdet(input: Tensor) -> Tensor:
     """log of the determinant; NaN where a real one is negative."""
     sign, size = slogdet(input)
@@ -155,6 +161,6 @@ def logdet(input: Tensor) -> Tensor:
 
 LINALG: dict[str, Callable] = by_name(inv, inv_ex, solve, solve_ex, solve_triangular, slogdet)
 FUNCTIONS: dict[str, Callable] = {
-    **by_name(triangular_solve, cholesky_solve, slogdet, logdet), "inverse": inv,
+    **by_name(triangular_solve, cholesky_solve, logdet), "inverse": inv, "slogdet": old_slogdet,
 }  # fmt: skip
 METHODS = FUNCTIONS

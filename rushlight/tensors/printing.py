@@ -68,8 +68,8 @@ class _Formatter:
         size = np.abs(finite)
         low, high = size.min(), size.max()
         self.int_mode = bool((finite == np.ceil(finite)).all())
-        wide = high / low > 1000.0 or high > 1.0e8
-        self.sci_mode = wide or (not self.int_mode and low < 1.0e-4)
+        wide = high / low > 1000.0 or high > 1.0e8 or low < 1.0e-4
+        self.sci_mode = bool(wide) if OPTIONS.sci_mode is None else OPTIONS.sci_mode
         precision = OPTIONS.precision
         if self.sci_mode:
             self.width = max(len(f"{v:.{precision}e}") for v in finite)
@@ -77,8 +77,6 @@ class _Formatter:
             self.width = max(len(f"{v:.0f}") + 1 for v in finite)
         else:
             self.width = max(len(f"{v:.{precision}f}") for v in finite)
-        if OPTIONS.sci_mode is not None:
-            self.sci_mode = OPTIONS.sci_mode
 
     def format(self, value: Any) -> str:
         if not self.floating:

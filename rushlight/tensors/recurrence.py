@@ -24,7 +24,8 @@ from rushlight.ir.node import Node, topological
 from rushlight.ir.text import to_text
 from rushlight.ops.build import slice_dim
 from rushlight.ops.time_loop import flat_spans
-from rushlight.tensors.apply import apply
+from rushlight.tensors.apply import apply, cast
+from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.functions_shape import cat, stack
 from rushlight.tensors.functions_view import reshape
 from rushlight.tensors.tensor import Tensor
@@ -283,7 +284,10 @@ def run_layer(
     """
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     gates_x = apply(ops.linear, (input, w_ih, b_ih))
-    args = (mode, backwards, active, gates_x, w_hh, b_hh, w_hr, *state)
+    operands: tuple[Any, ...] = (gates_x, w_hh, b_hh, w_hr)
+    if AUTOCAST.dtype is not None:  # the gates are low, the state is as given: it decides
+        operands = tuple(t if t is None else cast(t, state[0]._dtype) for t in operands)
+    args = (mode, backwards, active, *operands, *state)
     output, *last = RecurrentLayer.apply(*args)
     return output, tuple(last)
 

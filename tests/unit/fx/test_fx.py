@@ -109,3 +109,10 @@ def test_layers_with_own_names_stay_one_call(net):
 
     graph = Whole().trace(net)
     assert [n.target for n in graph.nodes if n.op == "call_module"] == ["first", "rest"]
+
+
+def test_the_code_of_numbered_layers_is_python():
+    inner = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+    code = fx.symbolic_trace(torch.nn.Sequential(inner, torch.nn.Tanh())).code
+    compile(code, "code", "exec")
+    assert 'getattr(getattr(self, "0"), "1")(' in code and 'getattr(self, "1")(' in code

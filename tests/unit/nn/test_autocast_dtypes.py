@@ -366,3 +366,31 @@ def test_custom_forward_and_backward_run_in_one_mode(dtype):
     y.float().sum().backward()
     assert y.dtype is (dtype or LOW) and x.grad.dtype is torch.float32
     assert seen == [dtype or torch.float32, torch.float64, dtype is None]
+
+
+@pytest.mark.parametrize("given", (torch.float32, LOW))
+@pytest.mark.parametrize("kind", (nn.GRU, nn.LSTM, nn.RNN, nn.GRUCell, nn.LSTMCell, nn.RNNCell))
+def test_recurrent_layers(kind, given):
+    """A state of float32 stays so in a GRU and in an LSTM's cell; all weights get gradients."""
+    layer, is_cell = kind(4, 3), kind.__name__.endswith("Cell")
+    x = torch.randn(2, 4) if is_cell else torch.randn(5, 2, 4)
+    with torch.autocast("cpu", LOW):
+        found = layer(x.to(given))
+    first = found[0] if isinstance(found, tuple) else found
+    keeps = kind in (nn.GRU, nn.GRUCell, nn.LSTMCell)
+    assert first.dtype == (given if keeps else LOW)
+    exact = layer(x)
+    exact = exact[0] if isinstance(exact, tuple) else exact
+    torch.testing.assert_close(first.float(), exact, atol=0.03, rtol=0.03)
+    first.float().sum().backward()
+    assert {p.grad.dtype for p in layer.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("kind", (nn.GRU, nn.LSTM, nn.RNN))
+def test_packed_sequences(kind):
+    sequences = [torch.randn(3, 4), torch.randn(2, 4)]
+    layer, packed = kind(4, 3), nn.utils.rnn.pack_sequence(sequences)
+    with torch.autocast("cpu", LOW):
+        output = layer(packed)[0].data
+    assert output.dtype == (LOW if kind is nn.RNN else torch.float32)
+    torch.testing.assert_close(output.float(), layer(packed)[0].data, atol=0.03, rtol=0.03)

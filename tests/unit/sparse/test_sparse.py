@@ -133,6 +133,17 @@ def test_printing():
     )
 
 
+def test_long_parts_are_wrapped_where_they_stand():
+    places = torch.arange(12).repeat(2, 1)
+    assert repr(torch.sparse_coo_tensor(places, torch.ones(12) * 100, (12, 12)).coalesce()) == (
+        "tensor(indices=tensor([[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11],\n"
+        "                       [ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11]]),\n"
+        "       values=tensor([100., 100., 100., 100., 100., 100., 100., 100., 100.,\n"
+        "                      100., 100., 100.]),\n"
+        "       size=(12, 12), nnz=12, layout=torch.sparse_coo)"
+    )
+
+
 def test_training_a_graph_network():
     """A layer that sends values along edges learns them."""
     torch.manual_seed(0)
