@@ -28,7 +28,7 @@ class ReduceOp(enum.Enum):
 
 
 # PyTorch's name of the enumeration inside its class.
-setattr(ReduceOp, "RedOpType", ReduceOp)
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
 
 
 class Backend(str):
