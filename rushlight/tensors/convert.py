@@ -82,8 +82,14 @@ def to(
     if place is not self.device:
         return move(self, place, dtype or self._dtype)
     if dtype is None or dtype is self._dtype:
-        return clone(self) if copy else self
+        return clone(self) if copy or _asks_for_channels_last(self, memory_format) else self
     return cast(self, dtype)
+
+
+def _asks_for_channels_last(tensor: Tensor, memory_format: Any) -> bool:
+    """The order in memory stays, but what PyTorch copies for it shares no memory here either."""
+    is_other = str(memory_format) in ("torch.channels_last", "torch.channels_last_3d")
+    return is_other and not tensor.is_contiguous(memory_format)
 
 
 def to_place(tensor: Tensor, place: Device) -> Tensor:

@@ -69,3 +69,13 @@ def test_a_view_that_another_tensor_held_keeps_its_values(take, view):
     del other
     assert (x + x + x).tolist() == (3 * wanted).tolist()
     assert (3 * x).tolist() == (3 * wanted).tolist() and x.tolist() == wanted.tolist()
+
+
+def test_a_tensor_in_channels_last_shares_nothing_with_its_source():
+    """PyTorch copies for another order in memory; ours stays in rows, and is a copy as well."""
+    x = torch.zeros(2, 3, 4, 5)
+    y = x.to(memory_format=torch.channels_last).add_(1)
+    assert x.sum() == 0 and y.sum() == 120
+    assert x.to(memory_format=torch.preserve_format) is x
+    turned = x.permute(0, 3, 1, 2)
+    assert turned.to(memory_format=torch.channels_last) is turned
