@@ -294,10 +294,13 @@ def _scan(name: str) -> Callable:
     ) -> Tensor:
         if dtype is None and input._dtype.is_integral:
             dtype = int64
+        if dtype is bool_:
+            raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
         x = cast_to(input, dtype)
         if name == "cumprod" and x._dtype.is_complex:
             return finish(running_product(x, dim), out)
-        return finish(apply(getattr(ops, name), (x, dim)), out)
+        result = apply(getattr(ops, name), (x, dim))
+        return finish(cast_to(result, dtype), out)  # whole numbers are added in int64
 
     function.__name__ = name
     return function

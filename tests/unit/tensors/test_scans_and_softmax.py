@@ -94,3 +94,17 @@ def test_an_indexed_write_keeps_no_value_for_backward() -> None:
     x.add_(1)
     x.sum().backward()
     assert s.grad.item() == 4
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("function", ["cumsum", "cumprod"])
+def test_scans_of_whole_numbers_have_the_dtype_asked_for(function: str, name: str) -> None:
+    """Values wrap as in that dtype."""
+    dtype, x = getattr(torch, name), torch.tensor([100, 50, 7, -3])
+    got = getattr(torch, function)(x, 0, dtype=dtype)
+    with np.errstate(over="ignore"):
+        want = getattr(np, function)(x.numpy().astype(name), dtype=name)
+    assert got.dtype == dtype and got.tolist() == want.tolist()
+    assert getattr(x.float(), function)(0, dtype=dtype).dtype == dtype
+    with pytest.raises(NotImplementedError, match=f"{function}_out_cpu.*'Bool'"):
+        getattr(torch, function)(x, 0, dtype=torch.bool)
