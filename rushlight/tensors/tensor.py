@@ -16,7 +16,7 @@ from rushlight.autograd.protocol import TENSORS
 from rushlight.base.devices import CPU, DEVICES, META, device, find_device
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
+from rushlight.engine.live import Ref, is_held
 from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node
 from rushlight.ir.opdef import OpDef
@@ -105,8 +105,10 @@ class Tensor(GradSide):
         if self._view is None:
             return storage.node
         seen, node = storage.node, self._node
-        # A node that another tensor's storage held and computed may be overwritten when that goes.
-        if self._seen is not seen or (node.leaf and node is not seen):  # type: ignore[union-attr]
+        # A node that another tensor's storage held may be overwritten once that tensor is gone.
+        if self._seen is not seen or (
+            node.leaf and node is not seen and not is_held(node)  # type: ignore[union-attr,arg-type]
+        ):
             if self._view.widens:
                 return settled_value(self)
             self._seen = seen
