@@ -292,14 +292,12 @@ def _scan(name: str) -> Callable:
     def function(
         input: Tensor, dim: int, *, dtype: DType | None = None, out: Tensor | None = None
     ) -> Tensor:
-        if dtype is None and input._dtype.is_integral:
-            dtype = int64
+        dtype = int64 if dtype is None and input._dtype.is_integral else dtype
         if dtype is bool_:
             raise NotImplementedError(f"\"{name}_out_cpu\" not implemented for 'Bool'")
         x = cast_to(input, dtype)
-        if name == "cumprod" and x._dtype.is_complex:
-            return finish(running_product(x, dim), out)
-        result = apply(getattr(ops, name), (x, dim))
+        of_pairs = name == "cumprod" and x._dtype.is_complex
+        result = running_product(x, dim) if of_pairs else apply(getattr(ops, name), (x, dim))
         return finish(cast_to(result, dtype), out)  # whole numbers are added in int64
 
     function.__name__ = name
@@ -393,11 +391,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 FUNCTIONS: dict[str, Callable] = by_name(
     sum, nansum, nanmean, mean, prod, amax, amin, aminmax, any, all, argmax, argmin, max, min,
-    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, cumsum,
-    cumprod, logcumsumexp, cummax, cummin, diff, softmax, log_softmax, allclose, isclose,
-    equal,
+    mode, var, std, var_mean, std_mean, logsumexp, count_nonzero, cumsum, cumprod, logcumsumexp,
+    cummax, cummin, diff, softmax, log_softmax, allclose, isclose, equal,
 )  # fmt: skip
 METHODS = dict(FUNCTIONS)
-
-
 METHODS["cumsum_"], METHODS["cumprod_"] = in_place_form(cumsum), in_place_form(cumprod)
