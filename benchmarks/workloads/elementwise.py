@@ -1,4 +1,5 @@
-"""A chain of elementwise operations, which a compiler should make one pass over memory."""
+"""A chain of elementwise operations, which a compiler should make one pass over memory; and one
+operation on a large tensor, which shows how results are stored."""
 
 import numpy as np
 
@@ -10,11 +11,15 @@ GOALS = {"eager": ">= 8", "compiled": ">= 1"}
 
 
 def cases():
-    return {"eager": {"compiled": False}, "compiled": {"compiled": True}}
+    chain = {"eager": {"compiled": False}, "compiled": {"compiled": True}}
+    return chain | {"x * 2, 64 MiB": {"doubles": True}}
 
 
-def build(torch, compiled):
+def build(torch, compiled=False, doubles=False):
     rng = np.random.default_rng(0)
+    if doubles:
+        y = from_numpy(torch, rng.standard_normal(2 * NUMEL, dtype=np.float32))
+        return Case(lambda: y * 2, {"byte": 2.0 * 4 * 2 * NUMEL})
     x = from_numpy(torch, rng.standard_normal(NUMEL, dtype=np.float32))
     w = from_numpy(torch, rng.standard_normal(NUMEL, dtype=np.float32))
 

@@ -1,4 +1,4 @@
-"""Square matrix products."""
+"""Square matrix products, and a long one as in a transformer (2048 tokens, width 1024 to 256)."""
 
 import numpy as np
 
@@ -6,6 +6,7 @@ from workloads import Case, from_numpy
 
 TITLE = "matrix product"
 SIZES = (256, 512, 1024, 2048)
+LONG = (2048, 256, 1024)
 GOALS = {
     **{f"float32 n={n}": ">= 1.0" if n < 2048 else ">= 0.95" for n in SIZES},
     **{f"bfloat16 n={n}": ">= 1.0" if n < 1024 else ">= 1.5" for n in SIZES},
@@ -14,14 +15,18 @@ GOALS = {
 
 def cases():
     dtypes = ("float32", "bfloat16")
-    return {f"{d} n={n}": {"n": n, "dtype": d} for d in dtypes for n in SIZES}
+    squares = {f"{d} n={n}": {"shape": (n, n, n), "dtype": d} for d in dtypes for n in SIZES}
+    return squares | {
+        f"{d} {'x'.join(map(str, LONG))}": {"shape": LONG, "dtype": d} for d in dtypes
+    }
 
 
-def build(torch, n, dtype):
+def build(torch, shape, dtype):
     rng = np.random.default_rng(0)
+    m, n, k = shape
     a, b = (
-        from_numpy(torch, rng.standard_normal((n, n), dtype=np.float32)).to(getattr(torch, dtype))
-        for _ in range(2)
+        from_numpy(torch, rng.standard_normal(size, dtype=np.float32)).to(getattr(torch, dtype))
+        for size in ((m, k), (k, n))
     )
     what, tolerance = ("flop", 1e-3) if dtype == "float32" else ("bfloat16 flop", 1e-2)
-    return Case(lambda: a @ b, {what: 2.0 * n**3}, lambda y: y.float(), tolerance)
+    return Case(lambda: a @ b, {what: 2.0 * m * n * k}, lambda y: y.float(), tolerance)
