@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
@@ -55,7 +56,8 @@ def _files_below(folder: str) -> Iterator[str]:
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:
-    return "|".join((key, backend.name, caps.features, source_hash()))
+    tuned = f"|tuned for {caps.threads} threads" if config.max_autotune else ""
+    return "|".join((key, backend.name, caps.features, source_hash())) + tuned
 
 
 def build_kernels(

@@ -18,10 +18,18 @@ import numpy as np
 from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.base.devices import DEVICES
-from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.decisions import SILENT, Decision, Trace
 from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
+from rushlight.compiler.target import (
+    Backend,
+    Caps,
+    Executable,
+    HostCall,
+    KernelCall,
+    LoadedPlan,
+    Plan,
+)
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.devices import backend_for, device_for
@@ -36,6 +44,9 @@ from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
 
+FAMILY = 4  # in the key of programs: the place of `watch.program_family()`
+# Sets of sizes of a structure that get a program of their own, with `max_autotune`.
+MOST_TUNED = 4
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
 
 
@@ -141,7 +152,8 @@ class ProgramCache:
         """The program and the values of its variables."""
         device = device_for(recording.roots) if DEVICES.used else "cpu"
         backend_name = backend_for(device)
-        key = (recording.key, donated, backend_name, device, watch.program_family())
+        family_name = (watch.program_family(), config.max_autotune)
+        key = (recording.key, donated, backend_name, device, *family_name)
         with self._lock:
             family = self._family(key)
             known = family.known.get(recording.ints)
@@ -156,8 +168,11 @@ class ProgramCache:
                     family.known[recording.ints] = program, values
                     return program, values
             family.samples.append(recording.ints)
+            # Schedules are measured where sizes are numbers.
+            is_fixed = config.max_autotune and len(family.samples) <= MOST_TUNED
+            samples = family.samples[-1:] if is_fixed else family.samples
             template = make_template(
-                np.array(family.samples, np.int64).reshape(len(family.samples), -1),
+                np.array(samples, np.int64).reshape(len(samples), -1),
                 offset_positions(recording),
             )
             try:
@@ -167,7 +182,8 @@ class ProgramCache:
                 family.samples.pop()
                 raise
             # A program that fits more sizes replaces the symbolic ones before it.
-            family.programs = [*family.programs[:1], program]
+            fixed = [old for old in family.programs if not old.template.names]
+            family.programs = [*fixed, program]
             family.known.clear()
             values = template.match(ints)
             assert values is not None
@@ -189,7 +205,7 @@ class ProgramCache:
     def forget(self, family: int) -> None:
         """Drop the programs of an explanation that is over."""
         with self._lock:
-            for key in [key for key in self._families if key[-1] == family]:
+            for key in [key for key in self._families if key[FAMILY] == family]:
                 del self._families[key]
 
     def make(
@@ -331,6 +347,17 @@ class _Rebuild:
         if kind == "offset":
             return next(self._ints)
         return tuple(next(self._ints) for _ in value)
+
+
+def measured(program: Program) -> list[tuple[str, Decision]]:
+    """What was measured to choose schedules of its kernels: (the kernel's label, the choice)."""
+    calls = (call for region in program.plan.regions for call in region)
+    return [
+        (call.label, decision)
+        for call in calls
+        if isinstance(call, KernelCall)
+        for decision in getattr(call.executable, "decisions", ())
+    ]
 
 
 def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:
