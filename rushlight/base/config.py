@@ -174,6 +174,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("float32_products", "RUSHLIGHT_FLOAT32_PRODUCTS",
             _choice("highest", "high", "medium"), "highest",
             "How exact matrix products of float32 are on CPUs with AMX; elsewhere: highest."),
+    Setting("packed_weights_mb", "RUSHLIGHT_PACKED_WEIGHTS_MB", _whole_number(0), 1024,
+            "MiB for packed forms of weights that are used again unchanged, on CPUs; 0: none."),
     Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
@@ -222,6 +224,7 @@ class Config:
     num_threads: int
     cpu_features: str
     float32_products: str
+    packed_weights_mb: int
     torch_home: str
     max_pending: int
     spin_us: int

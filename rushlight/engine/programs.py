@@ -69,6 +69,8 @@ class Program:
     def __post_init__(self) -> None:
         # May a run write over what it reads?
         self.overwrites = bool(self.plan.meta["reuse"])
+        # Packed forms of inputs that could stay between runs (runtime/packed.py).
+        self.keeps = getattr(self.loaded, "keeps", ())
 
     @property
     def may_fail(self) -> bool:
