@@ -44,6 +44,7 @@ _INNER = frozenset(
 _DEFERRED = {
     **dict.fromkeys(("autocast", "GradScaler"), "rushlight.amp"),
     "compile": "rushlight.tensors.compiled",
+    "compile_report": "rushlight.tensors.compile_report",
     "replayed_settings": "rushlight.tensors.tracked",
     "repeat_update": "rushlight.tensors.repeat",
     "save": "rushlight.serialization",

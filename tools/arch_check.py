@@ -78,6 +78,7 @@ ARROWS: dict[str, set[str]] = {
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "monitor": set(),
+    "_logging": {"base"},
     "quasirandom": _PUBLIC,
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
     "distributions": _PUBLIC,
