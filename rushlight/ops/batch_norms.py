@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.ir.opdef import Arg, Attr, Call
 from rushlight.ir.symint import product
 from rushlight.ops.binary import add, mul
-from rushlight.ops.build import like
+from rushlight.ops.build import count_value, like
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
@@ -41,14 +41,18 @@ def batch_norm_decompose(input: Any, weight: Any = None, bias: Any = None, eps: 
 
 
 def batch_norm_grad(g: Any, input: Any, weight: Any, eps: Any, meta: Meta) -> tuple:  # noqa: A002
+    """The sums of weight and bias are also those of the input: two over all elements."""
     dims = batch_dims(meta.ndim("input"))
     unit, rstd = standardized(input, dims, eps)
-    inner = g if weight is None else g * channel(weight, len(dims) + 1)
-    return (
-        standardized_grad(inner, unit, rstd, dims) if meta.needs("input") else None,
-        reduce_sum(g * unit, dims) if meta.needs("weight") else None,
-        reduce_sum(g, dims) if meta.needs("bias") else None,
-    )
+    along, total = reduce_sum(g * unit, dims), reduce_sum(g, dims)
+    by_input = None
+    if meta.needs("input"):
+        shape = meta.shape("input")
+        count = count_value([shape[d] for d in dims], input.dtype)
+        mean, part = (channel(x, len(shape)) / count for x in (total, along))
+        scale = rstd if weight is None else rstd * channel(weight, len(shape))
+        by_input = scale * (g - mean - unit * part)
+    return by_input, along if meta.needs("weight") else None, total if meta.needs("bias") else None
 
 
 def _numpy_channel(x: Any, ndim: int) -> Any:
