@@ -307,9 +307,7 @@ class ValueEmitter:
         kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
         if linear.stride == 1 and linear.extra is None:
             place = self.pointer(buffer, linear.base)
-            if buffer in self.ctx.ahead:
-                there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
-                memory.prefetch(self.builder, there, level=2)
+            self._ask_ahead(buffer, place)
             floor = self._load_floor()
             key = ("load", buffer, place, mask, other, self.lanes.count)
             inputs = [v for v in (place, mask, other) if v is not None]
@@ -331,6 +329,12 @@ class ValueEmitter:
         return memory.gather(
             self.builder, self.pointers(buffer, linear), kind, buffer.dtype, mask, other
         )
+
+    def _ask_ahead(self, buffer: Any, place: ir.Value) -> None:
+        """See rows_ahead.py."""
+        if buffer in self.ctx.ahead:
+            there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
+            memory.prefetch(self.builder, there, level=2)
 
     def _load_every_second(
         self,
@@ -363,6 +367,7 @@ class ValueEmitter:
         count, times, b = self.lanes.count, linear.repeat, self.builder
         place = self.pointer(buffer, linear.base)
         kind = ir.VectorType(memory_type(buffer.dtype), count // times)
+        self._ask_ahead(buffer, place)
         needed = None if mask is None else memory.any_of(b, mask, times)
         few = memory.load_vector(b, place, kind, buffer.dtype, needed, None)
         many = memory.shuffle(b, few, few, [n // times for n in range(count)])

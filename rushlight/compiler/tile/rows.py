@@ -40,7 +40,7 @@ COLUMNS = 64
 
 TILE_BYTES = 1 << 20
 # Elements side by side from which on a reduction reads rows as they lie.
-LONG_ROW = 256
+LONG_ROW = 64
 
 
 Reader = Callable[[tuple, "E | None"], E]
