@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Call
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, Value
 from rushlight.ir.symint import product
-from rushlight.ops.binary import add, mul
-from rushlight.ops.build import count_value, like
+from rushlight.ops.binary import add, maximum, mul
+from rushlight.ops.build import count_value, like, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
-from rushlight.ops.norms import EPS, affine, numpy_standard, standardized, standardized_grad
+from rushlight.ops.norms import (
+    EPS,
+    affine,
+    mean_over,
+    numpy_standard,
+    standardized,
+    standardized_grad,
+)
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, is_static, operand_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
@@ -109,6 +116,49 @@ batch_norm = composite(
     ),
     pair='"batch_norm"',
 )
+
+
+def _of_batch(input: Any, spread: bool) -> Any:  # noqa: A002
+    """The mean of each channel, or its variance with one taken off the count."""
+    dims = batch_dims(input.ndim)
+    mean = mean_over(input, dims)
+    if not spread:
+        return reshape(mean, (input.shape[1],))
+    off = input - mean
+    count = count_value([input.shape[d] for d in dims], input.dtype)
+    return reduce_sum(off * off, dims) / maximum(count - 1.0, 0.0)
+
+
+def _running(name: str, doc: str, spread: bool) -> OpDef:
+    def decompose(running: Any, input: Any, keep: Any = 0.9, momentum: Any = 0.1) -> Any:  # noqa: A002
+        fresh = _of_batch(to_dtype(input, running.dtype), spread)
+        return running * like(keep, running.dtype) + fresh * like(momentum, running.dtype)
+
+    def reference(running: np.ndarray, x: np.ndarray, keep: float, momentum: float) -> np.ndarray:
+        dims = batch_dims(x.ndim)
+        fresh = x.var(dims, ddof=1) if spread else x.mean(dims)
+        return running * keep + fresh * momentum
+
+    return composite(
+        name,
+        doc,
+        (Arg("running"), Arg("input"), Value("keep", 0.9), Value("momentum", 0.1)),
+        decompose,
+        reference,
+        NotDifferentiable("a running statistic has no gradient"),
+        shape=lambda call: call["running"].shape,
+        dtype=lambda call: call["running"].dtype,
+        samples=lambda rng: [
+            Sample((array(rng, 3), array(rng, 4, 3), 0.9, 0.1)),
+            Sample((array(rng, 3), array(rng, 2, 3, 2, 2), 0.75, 0.25)),
+        ],
+    )
+
+
+batch_norm_running_mean = _running(
+    "batch_norm_running_mean", "A part of the running means and the means of this batch.", False
+)
+batch_norm_running_var = _running("batch_norm_running_var", "The same of unbiased variances.", True)
 
 
 def inference_decompose(

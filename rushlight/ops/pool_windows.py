@@ -31,7 +31,6 @@ from rushlight.ops.rules import Shape, const, is_static
 from rushlight.ops.select import where
 from rushlight.ops.window import pad_space, window_count
 
-
 MOST_BYTE_TAPS = 256
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 ALIGN = 64
-# Sizes are often powers of two. Large buffers one after the other would then begin at the same place
-# of every cache, and the rows that a kernel reads of several of them drive each other out. So there
-# is a page and a line of cache behind each.
+# Sizes are often powers of two. Large buffers in a row would then begin at the same place of every
+# cache, and rows that a kernel reads of several of them drive each other out. So there is a page
+# and a line of cache behind each.
 LARGE = 1 << 16
 APART = 4096 + 64
 _NO_ROOM = np.iinfo(np.int64).max

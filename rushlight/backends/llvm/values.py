@@ -276,8 +276,7 @@ class ValueEmitter:
         if const:
             by_depth.setdefault(0, []).append(const)
         for depth in sorted(by_depth):
-            offset = self.index.emit(sum(by_depth[depth], start=0))
-            place = self._step(place, offset, kind)
+            place = self._step(place, self.index.emit(sum(by_depth[depth], start=0)), kind)
         return place
 
     def _step(self, place: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
@@ -331,8 +330,7 @@ class ValueEmitter:
         )
 
     def _ask_ahead(self, buffer: Any, place: ir.Value) -> None:
-        """See rows_ahead.py."""
-        if buffer in self.ctx.ahead:
+        if buffer in self.ctx.ahead:  # see rows_ahead.py
             there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
             memory.prefetch(self.builder, there, level=2)
 
