@@ -63,7 +63,7 @@ def _pieces_of(statement: Statement) -> dict[Buffer, int]:
         step = step_along(at, axes[0].name, names)
         size = prod(axis.extent for axis in axes[1:])
         piece = size * buffer.dtype.itemsize
-        if step is not None and abs(step) > size and piece <= PIECE_BYTES:
+        if step is not None and abs(step) > size and 0 < piece <= PIECE_BYTES:
             found[buffer] = step * max(1, PIECES_AHEAD_BYTES // piece)
     return found
 
