@@ -1,4 +1,4 @@
-"""`linear` with weights that stay as they are (inference): few rows, and as many as a prompt has."""
+"""`linear` with weights that do not change (inference): few rows, and those of a prompt."""
 
 import numpy as np
 

@@ -142,6 +142,8 @@ SETTINGS: tuple[Setting, ...] = (
             "1 verifies the IR after each pass, 2 also interprets before and after and compares."),
     Setting("debug_format", "DEBUG_FORMAT", _choice("text", "json"), "text",
             "Form of the debug lines: for people, or one JSON object a line."),
+    Setting("logs", "TORCH_LOGS", TEXT, "",
+            "What compile prints: recompiles, graph_breaks, dynamo (all); others are ignored."),
     Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
             "The code generator of the device 'cpu', a folder of rushlight/backends."),
     Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _cache_folder("rushlight"),
@@ -211,6 +213,7 @@ class Config:
     only: str
     check: int
     debug_format: str
+    logs: str
     backend: str
     cache_dir: str
     cache: bool

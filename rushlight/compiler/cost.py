@@ -36,6 +36,8 @@ NO_WORK = frozenset("const param index load local acc cast bitcast check_index s
 
 @dataclass(frozen=True)
 class Cost:
+    """Of one run: bytes moved between memory and the kernel, operations of floats."""
+
     bytes: int = 0
     flops: int = 0
 
@@ -127,6 +129,7 @@ class _Count:
         elif isinstance(statement, Sort):
             points = volume((*outer, statement.over), self.sizes)
             self.exprs([statement.key], points)
+            points = volume((*outer, statement.stored), self.sizes)
             self.touch(statement.dest, True, points)
 
     def stores(self, stores: Iterable[Store], points: int) -> None:

@@ -17,9 +17,10 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
+from rushlight.base.deferred import deferred
 from rushlight.base.devices import DEVICES
 from rushlight.compiler.decisions import SILENT, Decision, Trace
-from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
+from rushlight.compiler.given import Builder, Graph, NumberSlot
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import (
     Backend,
@@ -43,6 +44,9 @@ from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
+
+# A process whose plans are on disk runs no pass.
+compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
 
 FAMILY = 4  # in the key of programs: the place of `watch.program_family()`
 # Sets of sizes of a structure that get a program of their own, with `max_autotune`.

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.context import KernelContext, i64
+from rushlight.backends.llvm.context import I1, KernelContext, i64
 from rushlight.backends.llvm.dot_ahead import (
     AheadOfB,
     AheadOfOutputs,
@@ -243,8 +243,9 @@ class DotEmitter(DotFrame):
             c_block = self._bytes(builder, local, self.layout.c)
             at = builder.add(builder.mul(n, i64(s.mc)), builder.mul(m, i64(s.columns)))
             tile = self._elements(builder, c_block, at)
-        if self.outputs_ahead is None:
-            self._prefetch(builder, block, m, n)
+        if self.outputs_ahead is None:  # once: before the sums are finished
+            with builder.if_then(I1(1) if block.last is None else block.last):
+                self._prefetch(builder, block, m, n)
         args = [a_panel, b_panel, i64(s.columns), block.kc, tile, block.first]
         args += self._ahead(builder, block, m, n, b_panel)
         self._multiply(builder, args, builder.sub(block.m_here, m))

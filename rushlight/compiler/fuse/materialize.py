@@ -3,7 +3,8 @@
 A *point* is a node that gets a place of its own (a buffer, or a tile inside a kernel); every other
 node is inlined into the expressions of its users. Roots and the results of contractions,
 reductions, scans, sorts and scatters are points. An elementwise value becomes one when several
-kernels would compute it and reading it back is cheaper than computing it again.
+kernels would compute it and reading it back is cheaper than computing it again, or when it takes
+the place of more bytes (early.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rushlight.compiler.fuse.early import early_points
 from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological
 
@@ -62,6 +64,7 @@ def choose_points(roots: Sequence[Node], hints: Hints, checks: Iterable[Node] = 
             reason = _reason(node, readers[node], users[node], reasons, repeats[node], hints)
             if reason:
                 reasons[node] = reason
+    reasons |= dict.fromkeys(early_points(order, readers, reasons, hints), "early")
     weights = _bound_inlining(order, reasons)
     points = [node for node in order if node in reasons]
     _recount(order, readers, reasons, users)
@@ -100,6 +103,9 @@ def _reason(
         return "pieces"
     # Keys, values and masks of an attention are read once per block of queries.
     in_blocks = any(u.op and u.op.kind == "attention" for u in users)
+    is_operand = any(u.op and u.op.kind == "dot" for u in users)
+    if is_operand and node.op.kind == "elementwise" and _is_of_rows(node, hints):
+        return "operand_of_rows"
     # Of a moved value the source is kept: a view costs its users nothing.
     if node.op.kind == "movement" or not (repeated or in_blocks or len(users) > 1):
         return ""
@@ -192,6 +198,23 @@ def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) 
             return cost
         stack.extend(here.src)
     return cost
+
+
+def _is_of_rows(node: Node, hints: Hints) -> bool:
+    """Made of several values as large and of their sums: the kernel of the sums has them at hand
+    and stores one, where a product that makes it would read them all again (a norm's gradient)."""
+    size, loads, rows, seen, stack = hints.numel(node), 0, False, {node}, list(node.src)
+    while stack and len(seen) < MAX_INLINED_OPS // 2:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here.leaf == "buffer" or _is_kept(here, {}):
+            loads += hints.numel(here) * 4 >= size
+            rows = rows or (here.op is not None and here.op.kind == "reduce")
+        else:
+            stack.extend(here.src)
+    return rows and loads > 1
 
 
 def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:

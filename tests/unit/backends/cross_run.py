@@ -13,7 +13,8 @@ import numpy as np
 
 from rushlight.backends.llvm.build import build_object
 from rushlight.backends.llvm.types import LlvmExecutable
-from rushlight.compiler.pipeline import Graph, compile_graph
+from rushlight.compiler.given import Graph
+from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Caps, HostCall, Plan
 from rushlight.ir.node import Node, topological
