@@ -140,6 +140,15 @@ class _Family:
     used: int = 0  # when, by a counter
 
 
+def _next_template(samples: list[tuple[int, ...]], recording: Recording) -> Template:
+    """What may vary in the next program of a family, by all ints that were seen. Schedules are
+    measured where sizes are numbers, so there some sets of them get a program each."""
+    if config.max_autotune and len(samples) <= MOST_TUNED:
+        samples = samples[-1:]
+    ints = np.array(samples, np.int64).reshape(len(samples), -1)
+    return make_template(ints, offset_positions(recording))
+
+
 class ProgramCache:
     """Finds or compiles the program of a recording."""
 
@@ -172,13 +181,7 @@ class ProgramCache:
                     family.known[recording.ints] = program, values
                     return program, values
             family.samples.append(recording.ints)
-            # Schedules are measured where sizes are numbers.
-            is_fixed = config.max_autotune and len(family.samples) <= MOST_TUNED
-            samples = family.samples[-1:] if is_fixed else family.samples
-            template = make_template(
-                np.array(samples, np.int64).reshape(len(samples), -1),
-                offset_positions(recording),
-            )
+            template = _next_template(family.samples, recording)
             try:
                 program = self.make(recording, template, donated, backend_name, site_text)
                 program.device = device

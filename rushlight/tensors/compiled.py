@@ -25,7 +25,6 @@ from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
 from rushlight.base.pytree import flatten
-from rushlight.compiler.decisions import Decision
 from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
@@ -253,9 +252,9 @@ class CompiledFunction:
         return result
 
     @property
-    def tuned(self) -> dict[str, Decision]:
-        """What was measured for its products, by kernel: the schedule taken, what it gains and the
-        time of each candidate."""
+    def tuned(self) -> dict[str, Any]:
+        """What was measured for its products, by kernel: a Decision for the schedule taken, with
+        what it gains and the time of each candidate as reasons."""
         entries = [entry for kind in self._kinds.values() for entry in kind.entries]
         found = [item for entry in entries for item in measured(entry.program)]
         return {f"{label} {number}": decision for number, (label, decision) in enumerate(found)}

@@ -226,7 +226,9 @@ def tuned_call(**how):
         for _ in range(3):
             found, want = call(), plain()
         assert found.tolist() == want.tolist()
-    assert plain.tuned == {}
+    assert plain.tuned == {} and ": tuned: " not in torch.compile_report(plain)
+    for decision in call.tuned.values():
+        assert f"is {decision.choice}: {decision.reasons[0]}" in torch.compile_report(call)
     return call.tuned
 
 
