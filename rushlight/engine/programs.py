@@ -80,6 +80,7 @@ class Program:
     def __post_init__(self) -> None:
         # May a run write over what it reads?
         self.overwrites = bool(self.plan.meta["reuse"])
+        self.input_count = sum(spec.kind == "input" for spec in self.plan.buffers)
         # Packed forms of inputs that could stay between runs (runtime/packed.py).
         self.keeps = getattr(self.loaded, "keeps", ())
 

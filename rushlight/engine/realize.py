@@ -314,7 +314,7 @@ def run_at(
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
     of an error."""
     if not PACKED.is_empty:
-        PACKED.written(pointers[len(inputs) :])
+        PACKED.written(pointers[program.input_count :])
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
