@@ -27,7 +27,7 @@ from rushlight.backends.llvm.plan import LlvmPlan
 from rushlight.backends.llvm.space import AnySchedule, space_of
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.config import config
-from rushlight.base.errors import BackendError
+from rushlight.base.errors import BackendError, OutOfMemoryError
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import BufferSpec, Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import DotGrid, Program
@@ -73,7 +73,10 @@ def _fastest(program: Program, caps: Caps) -> tuple[AnySchedule, Decision] | Non
     race = Race(program, caps, space)
     candidates = {name: partial(race.milliseconds, name) for name in space}
     key = f"schedule|{structural_key(program)}|{caps.features}|{caps.threads}|{cpu()}|{OWN}"
-    tuned = tune(key, candidates, disk_cache(), race.confirm)
+    try:
+        tuned = tune(key, candidates, disk_cache(), race.confirm)
+    except (BackendError, OutOfMemoryError):
+        return None  # nothing could be measured
     return space[tuned.name], _told(tuned, next(iter(space)))
 
 
@@ -135,8 +138,10 @@ class Race:
         for name, schedule in self.space.items():
             try:
                 self.runs[name] = operands.runner(_made(self.program, self.caps, schedule))
-            except BackendError as error:
-                self.refused[name] = error
+            except OutOfMemoryError:
+                raise
+            except Exception as error:  # whatever LLVM says of a schedule, others may do
+                self.refused[name] = BackendError(f"{type(error).__name__}: {error}")
             progress.step()
         self.times = self._race(tuple(self.runs), 1)
         limit = min(self.times.values(), default=0) * FAR_BEHIND

@@ -18,7 +18,7 @@ from rushlight.backends.llvm.store import dump, restore
 from rushlight.backends.llvm.tune import build_tuned
 from rushlight.base.config import config
 from rushlight.base.dtypes import bfloat16, float32, float64, int32
-from rushlight.base.errors import BackendError
+from rushlight.base.errors import OutOfMemoryError
 from rushlight.engine.realize import PROGRAMS
 from rushlight.ir.symint import Var
 from rushlight.runtime import tuning
@@ -177,12 +177,24 @@ def test_a_schedule_that_cannot_be_built_is_left_out(monkeypatch):
 
     def made(program, caps, schedule, decisions=()):
         if name_of(schedule) == bad:
-            raise BackendError("no such code")
+            raise RuntimeError("no such code")
         return real(program, caps, schedule, decisions)
 
     monkeypatch.setattr(tune, "_made", made)
     (found,) = build_tuned([case.program], AVX512)
-    assert f"{bad}: no such code" in found.decisions[0].reasons
+    assert f"{bad}: RuntimeError: no such code" in found.decisions[0].reasons
+
+
+@pytest.mark.parametrize("where", ["allocate", "_made"])
+def test_where_nothing_can_be_measured_the_kernel_is_made_as_usual(where, monkeypatch):
+    def fails(*args):
+        raise OutOfMemoryError(1, 2, 3)
+
+    monkeypatch.setattr(tune, where, fails)
+    (found,) = build_tuned([product().program], AVX512)
+    assert found.decisions == ()
+    arrays = inputs(product())
+    assert run(found, arrays) == 0 and arrays[-1].any()
 
 
 def test_sizes_that_vary_and_huge_operands_are_not_measured(monkeypatch):
