@@ -194,8 +194,9 @@ def test_a_kernel_has_no_more_buffers_than_the_target_allows() -> None:
 
 def test_of_a_norm_before_a_product_the_narrow_value_is_kept():
     """The product widens it as it reads: a float32 copy would be twice the bytes."""
-    x, r, w = (leaf(*shape, dtype=bfloat16) for shape in ((8, 64), (8, 64), (16, 64)))
+    shapes = (8, 64), (8, 64), (16, 64), (16,)
+    x, r, w, b = (leaf(*shape, dtype=bfloat16) for shape in shapes)
     normal = O.layer_norm(O.add(x, r), None, None, 1, 1e-5)
-    points = points_of(O.linear(normal, w))
+    points = points_of(O.linear(normal, w, b))
     kept = {node.dtype for node, reason in points.reasons.items() if reason == "operand_of_rows"}
     assert kept == {bfloat16}
