@@ -129,6 +129,7 @@ class _Count:
         elif isinstance(statement, Sort):
             points = volume((*outer, statement.over), self.sizes)
             self.exprs([statement.key], points)
+            points = volume((*outer, statement.stored), self.sizes)
             self.touch(statement.dest, True, points)
 
     def stores(self, stores: Iterable[Store], points: int) -> None:

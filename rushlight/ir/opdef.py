@@ -38,7 +38,7 @@ PRIMITIVE_KINDS = (
     "dot",  # dot dot_sliding
     "pairs",  # pair_dot pair_index pair_mask
     "attention",  # flash_attention flash_lse flash_top pair_sum pair_bins
-    "sort",  # argsort_
+    "sort",  # argsort_, argtopk_
     "iota",  # iota
     "random",  # random_bits
     "host",  # runs on the host between segments (LAPACK, custom calls)

@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.ir.opdef import Arg, Attr, Call
+from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, Value
 from rushlight.ir.symint import product
-from rushlight.ops.binary import add, mul
-from rushlight.ops.build import like
+from rushlight.ops.binary import add, maximum, mul
+from rushlight.ops.build import count_value, like, to_dtype
 from rushlight.ops.composite import composite
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
-from rushlight.ops.norms import EPS, affine, numpy_standard, standardized, standardized_grad
+from rushlight.ops.norms import (
+    EPS,
+    affine,
+    mean_over,
+    numpy_standard,
+    standardized,
+    standardized_grad,
+)
 from rushlight.ops.reduce import reduce_sum
 from rushlight.ops.rules import Shape, is_static, operand_dtype, operand_shape
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array
@@ -41,14 +48,18 @@ def batch_norm_decompose(input: Any, weight: Any = None, bias: Any = None, eps: 
 
 
 def batch_norm_grad(g: Any, input: Any, weight: Any, eps: Any, meta: Meta) -> tuple:  # noqa: A002
+    """The sums of weight and bias are also those of the input: two over all elements."""
     dims = batch_dims(meta.ndim("input"))
     unit, rstd = standardized(input, dims, eps)
-    inner = g if weight is None else g * channel(weight, len(dims) + 1)
-    return (
-        standardized_grad(inner, unit, rstd, dims) if meta.needs("input") else None,
-        reduce_sum(g * unit, dims) if meta.needs("weight") else None,
-        reduce_sum(g, dims) if meta.needs("bias") else None,
-    )
+    along, total = reduce_sum(g * unit, dims), reduce_sum(g, dims)
+    by_input = None
+    if meta.needs("input"):
+        shape = meta.shape("input")
+        count = count_value([shape[d] for d in dims], input.dtype)
+        mean, part = (channel(x, len(shape)) / count for x in (total, along))
+        scale = rstd if weight is None else rstd * channel(weight, len(shape))
+        by_input = scale * (g - mean - unit * part)
+    return by_input, along if meta.needs("weight") else None, total if meta.needs("bias") else None
 
 
 def _numpy_channel(x: Any, ndim: int) -> Any:
@@ -105,6 +116,49 @@ batch_norm = composite(
     ),
     pair='"batch_norm"',
 )
+
+
+def _of_batch(input: Any, spread: bool) -> Any:  # noqa: A002
+    """The mean of each channel, or its variance with one taken off the count."""
+    dims = batch_dims(input.ndim)
+    mean = mean_over(input, dims)
+    if not spread:
+        return reshape(mean, (input.shape[1],))
+    off = input - mean
+    count = count_value([input.shape[d] for d in dims], input.dtype)
+    return reduce_sum(off * off, dims) / maximum(count - 1.0, 0.0)
+
+
+def _running(name: str, doc: str, spread: bool) -> OpDef:
+    def decompose(running: Any, input: Any, keep: Any = 0.9, momentum: Any = 0.1) -> Any:  # noqa: A002
+        fresh = _of_batch(to_dtype(input, running.dtype), spread)
+        return running * like(keep, running.dtype) + fresh * like(momentum, running.dtype)
+
+    def reference(running: np.ndarray, x: np.ndarray, keep: float, momentum: float) -> np.ndarray:
+        dims = batch_dims(x.ndim)
+        fresh = x.var(dims, ddof=1) if spread else x.mean(dims)
+        return running * keep + fresh * momentum
+
+    return composite(
+        name,
+        doc,
+        (Arg("running"), Arg("input"), Value("keep", 0.9), Value("momentum", 0.1)),
+        decompose,
+        reference,
+        NotDifferentiable("a running statistic has no gradient"),
+        shape=lambda call: call["running"].shape,
+        dtype=lambda call: call["running"].dtype,
+        samples=lambda rng: [
+            Sample((array(rng, 3), array(rng, 4, 3), 0.9, 0.1)),
+            Sample((array(rng, 3), array(rng, 2, 3, 2, 2), 0.75, 0.25)),
+        ],
+    )
+
+
+batch_norm_running_mean = _running(
+    "batch_norm_running_mean", "A part of the running means and the means of this batch.", False
+)
+batch_norm_running_var = _running("batch_norm_running_var", "The same of unbiased variances.", True)
 
 
 def inference_decompose(

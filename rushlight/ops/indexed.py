@@ -22,6 +22,7 @@ from rushlight.ops.rules import (
     is_static,
     operand_dtype,
     operand_shape,
+    replace_dim,
 )
 from rushlight.ops.samples import ErrorSample, Rng, Sample, array, whole
 from rushlight.ops.select import cast, where
@@ -226,6 +227,28 @@ argsort_ = op(
     samples=lambda rng: [
         Sample((array(rng, 3, 4),), {"dim": 1, "descending": False}),
         Sample((whole(rng, 6, 2),), {"dim": 0, "descending": True}),
+    ],
+    pair="Sort does not support complex dtypes on CPU",
+)
+
+
+def argtopk_reference(x: np.ndarray, k: int, dim: int, descending: bool) -> np.ndarray:
+    order = argsort_reference(x, dim, descending)
+    return order if x.ndim == 0 else order.take(range(k), dim)
+
+
+argtopk_ = op(
+    name="argtopk_",
+    doc="The first k of argsort_: positions of the smallest (or largest), in order.",
+    inputs=(Arg("x"), Size("k"), Dim("dim", -1), Attr("descending", False)),
+    shape=lambda call: replace_dim(call["x"].shape, call["dim"], call["k"]),
+    dtype=int64_dtype,
+    kind="sort",
+    reference=argtopk_reference,
+    grad=NotDifferentiable("the output is a position"),
+    samples=lambda rng: [
+        Sample((array(rng, 3, 9),), {"k": 4, "dim": 1, "descending": True}),
+        Sample((whole(rng, 6, 2),), {"k": 3, "dim": 0, "descending": False}),
     ],
     pair="Sort does not support complex dtypes on CPU",
 )

@@ -269,16 +269,23 @@ avg_pool1d, avg_pool2d, avg_pool3d = map(_avg_pool, (1, 2, 3))
 
 
 def adaptive_decompose(input: Any, output_size: tuple[Any, ...]) -> Any:  # noqa: A002
-    """One dim after the other: blocks where the size divides, else a mask of every window."""
+    """Blocks where the size divides, all dims at once; else one dim after the other: a mask of
+    every window."""
+    blocks, inside, elements = [*input.shape[:2]], [], 1
     for i, count in enumerate(output_size):
-        dim, size = 2 + i, input.shape[2 + i]
-        if count == size:
+        size = input.shape[2 + i]
+        divides = is_static(size) and is_static(count) and count and size % count == 0
+        if count == size or not divides:
+            blocks.append(size)
             continue
-        if is_static(size) and is_static(count) and count and size % count == 0:
-            blocks = (*input.shape[:dim], count, size // count, *input.shape[dim + 1 :])
-            input = reduce_sum(reshape(input, blocks), (dim + 1,)) / float(size // count)  # noqa: A001
-            continue
-        input = _adaptive_dim(input, dim, count)  # noqa: A001
+        blocks += (count, size // count)
+        inside.append(len(blocks) - 1)
+        elements *= size // count
+    if inside:
+        input = reduce_sum(reshape(input, tuple(blocks)), tuple(inside)) / float(elements)  # noqa: A001
+    for i, count in enumerate(output_size):
+        if input.shape[2 + i] != count:
+            input = _adaptive_dim(input, 2 + i, count)  # noqa: A001
     return input
 
 

@@ -10,18 +10,28 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.base.dtypes import DType, int64, uint8
 from rushlight.ir.symint import floordiv, product
 from rushlight.ir.symint import minimum as size_minimum
 from rushlight.ops.binary import add, eq, floor_divide, mul, remainder
-from rushlight.ops.build import expand_to, iota_along, size_value, slice_dim, zeros
+from rushlight.ops.build import (
+    expand_to,
+    iota_along,
+    size_value,
+    slice_dim,
+    to_dtype,
+    zeros,
+)
 from rushlight.ops.conv import windows_of
 from rushlight.ops.indexed import scatter_nd
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import argmax_, reduce_max
-from rushlight.ops.rules import Shape, const
+from rushlight.ops.rules import Shape, const, is_static
 from rushlight.ops.select import where
 from rushlight.ops.window import pad_space, window_count
+
+MOST_BYTE_TAPS = 256
 
 
 def pooled_size(size: Any, k: int, s: int, p: int, d: int, ceil_mode: bool) -> Any:
@@ -102,19 +112,28 @@ def max_pool_grad(g: Any, input: Any, kernel_size: Any, stride: Any, padding: An
 
 
 def _apart_max_grad(g: Any, x: Any, kernel: Any, shape: Shape) -> Any:
-    """Of windows side by side: each element knows its own window, so nothing is scattered."""
+    """Of windows side by side: each element knows its own window, so nothing is scattered.
+
+    What is kept of the forward pass is the tap of each window, a byte if there are few of them."""
     spatial = g.ndim - 2
+    taps = product(kernel)
+    narrow = uint8 if is_static(taps) and taps <= MOST_BYTE_TAPS else int64
     windows = windows_of(x, kernel, kernel, (1,) * spatial)
-    first = argmax_(windows, tuple(range(g.ndim, g.ndim + spatial)))
+    first = to_dtype(argmax_(windows, tuple(range(g.ndim, g.ndim + spatial))), narrow)
     covered = tuple(n * k for n, k in zip(g.shape[2:], kernel, strict=True))
-    own: Any = None
-    for i, size in enumerate(kernel):
-        tap = remainder(iota_along(g.ndim, 2 + i, covered[i]), size)
-        own = tap if own is None else add(mul(own, size), tap)
-    here = eq(own, _repeated(first, kernel, covered))
+    here = eq(_own_taps(kernel, g.shape[2:], covered, narrow), _repeated(first, kernel, covered))
     spread = where(here, _repeated(g, kernel, covered), const(0, g.dtype))
     rest = [size - inside for size, inside in zip(shape[2:], covered, strict=True)]
     return pad_space(spread, (0,) * spatial, rest, 0)
+
+
+def _own_taps(kernel: Any, counts: Any, covered: tuple, dtype: DType) -> Any:
+    """Of each covered place the number of its tap in its window: a pattern that needs no memory."""
+    taps = to_dtype(iota_along(1, 0, product(kernel)), dtype)
+    narrow = tuple(n for size in kernel for n in (1, size))
+    wide = tuple(n for pair in zip(counts, kernel, strict=True) for n in pair)
+    spread = expand_to(reshape(taps, (1, 1, *narrow)), (1, 1, *narrow), (1, 1, *wide))
+    return reshape(spread, (1, 1, *covered))
 
 
 def _repeated(x: Any, kernel: Any, covered: tuple) -> Any:

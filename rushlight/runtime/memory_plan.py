@@ -21,6 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 
 ALIGN = 64
+# Sizes are often powers of two. Large buffers in a row would then begin at the same place of every
+# cache, and rows that a kernel reads of several of them drive each other out. So there is a page
+# and a line of cache behind each.
+LARGE = 1 << 16
+APART = 4096 + 64
 _NO_ROOM = np.iinfo(np.int64).max
 
 
@@ -57,7 +62,7 @@ def plan_memory(lifetimes: Sequence[Lifetime], align: int = ALIGN) -> MemoryPlan
         members.setdefault(group, []).append(number)
     groups = [
         (
-            -(-max(lifetimes[i].size_bytes for i in numbers) // align) * align,
+            _room(max(lifetimes[i].size_bytes for i in numbers), align),
             min(lifetimes[i].first for i in numbers),
             max(lifetimes[i].last for i in numbers),
             group,
@@ -67,6 +72,12 @@ def plan_memory(lifetimes: Sequence[Lifetime], align: int = ALIGN) -> MemoryPlan
     placed = _place(groups)
     arena = max((placed[g] + size for size, _, _, g in groups), default=0)
     return MemoryPlan(tuple(placed[group] for group in group_of), arena)
+
+
+def _room(size_bytes: int, align: int) -> int:
+    """What a buffer takes of the arena."""
+    room = -(-size_bytes // align) * align
+    return room + -(-APART // align) * align if room >= LARGE else room
 
 
 def _join_in_place(lifetimes: Sequence[Lifetime]) -> list[int]:

@@ -8,7 +8,8 @@ set (pack, and leave the panels there).
 Always true: panels are lent only for the same buffers as they were made of, and nothing has written
 to these since. Programs write where their results are (`written`); a buffer is no other one's
 because its address is the same; memory that others can write to (numpy) is never packed to stay.
-What is used only once is not kept: the first use is noted, the second one leaves its panels.
+What is used only once is not kept: the first run is noted, the second one leaves its panels; where
+panels were left for nothing, as in training with two runs for each step, more runs are waited for.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ from rushlight.runtime.buffer import Buffer, allocate
 TO_FILL = 1
 # A form that was not asked for, while so many turns of all forms passed, makes room for others.
 STALE_TURNS = 4
+# Uses before panels are left; doubled each time they were not read before a write.
+LEAST_USES, MOST_USES = 1, 64
+MOST_ADDRESSES = 4096
 Key = tuple[object, ...]
 
 
@@ -44,13 +48,13 @@ class Keep:
 class _Form:
     """The panels of some buffers: noted (no memory yet), being filled, or ready."""
 
-    __slots__ = ("sources", "addresses", "memory", "ready", "used")
+    __slots__ = ("sources", "addresses", "memory", "ready", "used", "uses", "run", "reads")
 
     def __init__(self, sources: tuple[weakref.ref, ...], addresses: tuple[int, ...]) -> None:
         self.sources, self.addresses = sources, addresses
         self.memory: Buffer | None = None
         self.ready = False
-        self.used = 0
+        self.used = self.uses = self.run = self.reads = 0
 
 
 @dataclass
@@ -70,13 +74,15 @@ class PackedForms:
         self._forms: dict[Key, _Form] = {}
         self._at: dict[int, set[Key]] = {}
         self._gone: deque[Key] = deque()
-        self._clock = self._next_look = self._bytes = 0
+        self._uses_before: dict[int, int] = {}  # by address; else LEAST_USES
+        self._clock = self._next_look = self._bytes = self._run = 0
 
     def lend(self, keeps: Sequence[Keep], inputs: Sequence[Buffer]) -> Lease:
         """For one run of a plan; `settle` comes after it."""
         lease = Lease()
         with self._lock:
             self._sweep()
+            self._run += 1
             for keep in keeps:
                 sources = [inputs[number] for number in keep.sources]
                 lease.places.append(self._place(keep, sources, lease))
@@ -98,6 +104,7 @@ class PackedForms:
         with self._lock:
             for address in self._at.keys() & set(addresses):
                 for key in list(self._at[address]):
+                    self._learn(address, self._forms[key])
                     self._drop(key)
 
     @property
@@ -140,6 +147,11 @@ class PackedForms:
             return 0
         form.used = self._clock
         if form.memory is None:
+            if form.run != self._run:  # several uses in one run are one
+                form.run, form.uses = self._run, form.uses + 1
+            before = max(self._uses_before.get(at, LEAST_USES) for at in form.addresses)
+            if form.uses < before + 1:
+                return 0
             form.memory = self._room(keep.nbytes)
             if form.memory is None:
                 return 0
@@ -148,8 +160,19 @@ class PackedForms:
             return form.memory.address | TO_FILL
         if not form.ready:  # another call fills it now
             return 0
+        form.reads += 1
         lease.held.append(form.memory)
         return form.memory.address
+
+    def _learn(self, address: int, form: _Form) -> None:
+        """It was written to: were the panels worth it?"""
+        if form.reads:
+            self._uses_before.pop(address, None)
+        elif form.memory is not None:
+            if len(self._uses_before) >= MOST_ADDRESSES:
+                self._uses_before.clear()
+            before = self._uses_before.get(address, LEAST_USES)
+            self._uses_before[address] = min(2 * before, MOST_USES)
 
     def _note(self, key: Key, sources: Sequence[Buffer]) -> None:
         def gone(_: object) -> None:
@@ -158,7 +181,7 @@ class PackedForms:
 
         refs = tuple(weakref.ref(source, gone) for source in sources)
         form = _Form(refs, tuple(source.address for source in sources))
-        form.used = self._clock
+        form.used, form.run, form.uses = self._clock, self._run, 1
         self._forms[key] = form
         for address in form.addresses:
             self._at.setdefault(address, set()).add(key)

@@ -109,19 +109,15 @@ def batch_norm(
         )
     result = _norm(ops.batch_norm, (input, weight, bias, float(eps)), "NativeBatchNormBackward0")
     if running_mean is not None and count:
-        _update_statistics(input.detach(), running_mean, running_var, momentum, count)
+        _update_statistics(input.detach(), running_mean, running_var, momentum)
     return result
 
 
-def _update_statistics(
-    input: Tensor, mean: Tensor, var: Tensor | None, momentum: float, count: int
-) -> None:
-    dims = [d for d in range(input.dim()) if d != 1]
-    wide = input if input._dtype is mean._dtype else input.to(mean._dtype)
-    store(mean, mean.detach() * (1 - momentum) + wide.mean(dims) * momentum)
+def _update_statistics(input: Tensor, mean: Tensor, var: Tensor | None, momentum: float) -> None:
+    values = (input, 1 - momentum, momentum)
+    store(mean, apply(ops.batch_norm_running_mean, (mean.detach(), *values)))
     if var is not None:
-        spread = wide.var(dims, correction=1)
-        store(var, var.detach() * (1 - momentum) + spread * momentum)
+        store(var, apply(ops.batch_norm_running_var, (var.detach(), *values)))
 
 
 def instance_norm(

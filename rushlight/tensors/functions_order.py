@@ -61,9 +61,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError("selected index k out of range")
     if not input.dim():
         return TopK((input.clone(), tensor_of(0)))
-    order = apply(ops.argsort_, (input, dim, bool(largest)))
-    first = narrow(order, dim, 0, k)
-    return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first.contiguous()))
+    first = apply(ops.argtopk_, (input, k, dim, bool(largest)))
+    return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first))
 
 
 def kthvalue(

@@ -48,7 +48,7 @@ def lower_sort(grid: ir.Grid, machine: Machine, name: str) -> tuple[list[c.Kerne
     assert isinstance(statement, ir.Sort)
     keys = Keys(grid.axes, statement.over, statement.key, statement.descending)
     sorter = Sorter(keys, machine, name)
-    kernels = [*sorter.kernels(), sorter.write(statement.dest, statement.at)]
+    kernels = [*sorter.kernels(), sorter.write(statement)]
     return kernels, [sorter.keys_at, sorter.places_at]
 
 
@@ -207,15 +207,20 @@ class Sorter:
         loop = c.For(out, first, minimum(self.length, first + PIECE), 1, step)
         return (c.Let(begin, True), loop)
 
-    def write(self, dest: ir.Buffer, at: Index) -> c.Kernel:
-        """The positions, to where the program wants them."""
-        context, keys = self.context("write"), self.keys
+    def write(self, statement: ir.Sort) -> c.Kernel:
+        """The positions that are asked for, to where the program wants them."""
+        context, keys, stored = self.context("write"), self.keys, statement.stored
+        row = ir.Axis("row_id", keys.rows)
 
         def body(item: Var) -> Sequence[c.Code]:
-            found = s.cast(s.load(self.places_at, self.sorted_half() + item), int64)
-            return (*bound((*keys.axes, keys.over), item), context.put(dest, at, found))
+            place, binds = item, bound((*keys.axes, stored), item)
+            if statement.first is not None:
+                place = row.var * self.length + stored.var
+                binds = (*bound((row, stored), item), *bound(keys.axes, row.var))
+            found = s.cast(s.load(self.places_at, self.sorted_half() + place), int64)
+            return (*binds, context.put(statement.dest, statement.at, found))
 
-        return context.flat_kernel(keys.size, body, self.passes(False))
+        return context.flat_kernel(keys.rows * stored.extent, body, self.passes(False))
 
     def before(self, a: E, b: E) -> E:
         """Does key a stand strictly before key b? NaN is the largest; both zeros are equal."""

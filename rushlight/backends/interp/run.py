@@ -158,6 +158,11 @@ class _Run:
         lengths = np.bincount(rows, minlength=points.count)
         (key,) = self.values([statement.key], inner, {})
         order = folds.argsort_rows(_full(key, inner.count), lengths, statement.descending)
+        if statement.first is not None:
+            some, kept = points.over((statement.stored,))
+            starts = np.cumsum(lengths) - lengths
+            order = order[starts[kept] + some.env[statement.over.name]]
+            inner = some
         self.memory.write(statement.dest, self.offset(statement.at, inner, {}), order, inner)
 
     # grids with an algorithm of their own -------------------------------------------------------

@@ -61,9 +61,7 @@ def lower_grid(ctx: KernelContext, grid: Grid) -> Launch:
     placement = place_locals(ctx, grid)
     with ctx.instances([axis.extent for axis in plan.instances]) as numbers:
         env = {axis.name: n for axis, n in zip(plan.instances, numbers, strict=True)}
-        again, rows = rows_ahead(grid)
-        for number, statement in enumerate(grid.body):
-            ctx.ahead = rows if number == again else {}
+        for statement, ctx.ahead in zip(grid.body, rows_ahead(grid), strict=True):
             emit_statement(ctx, statement, env, plan.ranges, placement)
     count = product(axis.extent for axis in plan.instances)
     cost = body_cost(grid.body) * plan.points

@@ -276,8 +276,7 @@ class ValueEmitter:
         if const:
             by_depth.setdefault(0, []).append(const)
         for depth in sorted(by_depth):
-            offset = self.index.emit(sum(by_depth[depth], start=0))
-            place = self._step(place, offset, kind)
+            place = self._step(place, self.index.emit(sum(by_depth[depth], start=0)), kind)
         return place
 
     def _step(self, place: ir.Value, offset: ir.Value, kind: ir.Type) -> ir.Value:
@@ -307,9 +306,7 @@ class ValueEmitter:
         kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
         if linear.stride == 1 and linear.extra is None:
             place = self.pointer(buffer, linear.base)
-            if buffer in self.ctx.ahead:
-                there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
-                memory.prefetch(self.builder, there, level=2)
+            self._ask_ahead(buffer, place)
             floor = self._load_floor()
             key = ("load", buffer, place, mask, other, self.lanes.count)
             inputs = [v for v in (place, mask, other) if v is not None]
@@ -331,6 +328,11 @@ class ValueEmitter:
         return memory.gather(
             self.builder, self.pointers(buffer, linear), kind, buffer.dtype, mask, other
         )
+
+    def _ask_ahead(self, buffer: Any, place: ir.Value) -> None:
+        if buffer in self.ctx.ahead:  # see rows_ahead.py
+            there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
+            memory.prefetch(self.builder, there, level=2)
 
     def _load_every_second(
         self,
@@ -363,6 +365,7 @@ class ValueEmitter:
         count, times, b = self.lanes.count, linear.repeat, self.builder
         place = self.pointer(buffer, linear.base)
         kind = ir.VectorType(memory_type(buffer.dtype), count // times)
+        self._ask_ahead(buffer, place)
         needed = None if mask is None else memory.any_of(b, mask, times)
         few = memory.load_vector(b, place, kind, buffer.dtype, needed, None)
         many = memory.shuffle(b, few, few, [n // times for n in range(count)])

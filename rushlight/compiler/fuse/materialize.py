@@ -103,6 +103,9 @@ def _reason(
         return "pieces"
     # Keys, values and masks of an attention are read once per block of queries.
     in_blocks = any(u.op and u.op.kind == "attention" for u in users)
+    is_operand = any(u.op and u.op.kind == "dot" for u in users)
+    if is_operand and node.op.kind == "elementwise" and _is_of_rows(node, hints):
+        return "operand_of_rows"
     # Of a moved value the source is kept: a view costs its users nothing.
     if node.op.kind == "movement" or not (repeated or in_blocks or len(users) > 1):
         return ""
@@ -195,6 +198,25 @@ def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) 
             return cost
         stack.extend(here.src)
     return cost
+
+
+def _is_of_rows(node: Node, hints: Hints) -> bool:
+    """Made of several values as large and of their sums: the kernel of the sums has them at hand
+    and stores one, where a product that makes it would read them all again (a norm's gradient)."""
+    if node.name == "cast" and node.dtype.itemsize > node.src[0].dtype.itemsize:
+        return False  # the narrow value, which is smaller, is asked in its turn
+    size, loads, rows, seen, stack = hints.numel(node), 0, False, {node}, list(node.src)
+    while stack and len(seen) < MAX_INLINED_OPS // 2:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if here.leaf == "buffer" or _is_kept(here, {}):
+            loads += hints.numel(here) * 4 >= size
+            rows = rows or (here.op is not None and here.op.kind == "reduce")
+        else:
+            stack.extend(here.src)
+    return rows and loads > 1
 
 
 def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:

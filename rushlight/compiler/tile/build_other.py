@@ -145,11 +145,12 @@ def _rounding_grid(flat: Axis, store: Store) -> Grid:
 def build_sort(builder: KernelBuilder) -> Kernel:
     (node,) = builder.group.members
     dim, descending = node.attr("dim"), node.attr("descending")
-    axes = [Axis(f"d{i}", n) for i, n in enumerate(node.shape)]
+    axes = [Axis(f"d{i}", n) for i, n in enumerate(node.src[0].shape)]
     at = tuple(axis.var for axis in axes)
     key = s.cast(builder.access().value(node.src[0], at), node.src[0].dtype.compute)
     place = linear(at, strides_of(node.shape))
-    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place)
+    first = None if node.shape == node.src[0].shape else node.shape[dim]
+    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
     kept = [axis for i, axis in enumerate(axes) if i != dim]
     return builder.finish([Grid(tuple(kept), (statement,))])
 

@@ -43,7 +43,8 @@ def build_rows(builder: KernelBuilder) -> Kernel:
         body = columns.body(body)
         grid_axes.append(columns.block)
     grid = split_axes(Grid(tuple(grid_axes), tuple(body)))
-    return builder.finish([Grid(grid.axes, tuple(_merge_over(rows, list(grid.body))))])
+    body = [_merge_each(statement) for statement in _merge_over(rows, list(grid.body))]
+    return builder.finish([Grid(grid.axes, tuple(body))])
 
 
 def _is_single_pass(builder: KernelBuilder) -> bool:
@@ -69,6 +70,19 @@ def _merge_over(rows: RowsBuilder, body: list[Statement]) -> list[Statement]:
         return body
     change = Substitution(mapping, stands_for)
     return [change.statement(statement) for statement in body]
+
+
+def _merge_each(statement: Statement) -> Statement:
+    """Join the axes of one statement: what another one had to cut may be whole here."""
+    if isinstance(statement, Map):
+        axes = statement.axes
+    elif isinstance(statement, Reduce):
+        axes = statement.over
+    else:
+        return statement
+    exprs = index_exprs(roots_of(statement))
+    _, mapping, stands_for = merge_axes(axes, exprs)
+    return Substitution(mapping, stands_for).statement(statement) if mapping else statement
 
 
 def _reduced_axes(names: set[str], body: list[Statement]) -> list[Axis]:

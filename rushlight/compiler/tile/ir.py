@@ -181,6 +181,7 @@ class Sort:
     """Stable argsort of one row: dest[at(over)] = int64 position of the over-th smallest key.
 
     descending: largest first, still stable. NaN sorts as the largest. -0.0 equals +0.0.
+    first: of the sorted row only so many positions are stored (None: all).
     """
 
     over: Axis
@@ -188,6 +189,12 @@ class Sort:
     descending: bool
     dest: Buffer
     at: int | Expr
+    first: int | Expr | None = None
+
+    @property
+    def stored(self) -> Axis:
+        """The axis of the positions that are stored."""
+        return self.over if self.first is None else Axis(self.over.name, self.first)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.compiler.tile.access import load_of
 from rushlight.compiler.tile.coords import linear, strides_of
 from rushlight.compiler.tile.ir import (
+    PARTIALS,
     Axis,
     Local,
     Map,
@@ -38,6 +39,8 @@ COLUMNS = 64
 
 
 TILE_BYTES = 1 << 20
+# Elements side by side from which on a reduction reads rows as they lie.
+LONG_ROW = 64
 
 
 Reader = Callable[[tuple, "E | None"], E]
@@ -223,10 +226,11 @@ class RowsBuilder:
         self.stored.update(readers)
 
     def _flat_domain(self, items: list[ReduceItem]) -> tuple[tuple[Axis, ...], list[ReduceItem]]:
-        """Reduce over one axis where the operand's dims do not merge: stage it in a flat tile."""
+        """Reduce over one axis where the operand's dims do not merge: stage it in a flat tile,
+        unless memory has whole blocks of partials side by side."""
         roots = [e for item in items for e in (item.value, s.index(item.at))]
         merged, _, _ = merge_axes(self.over, index_exprs(roots))
-        if len(merged) <= 1 or self.column is not None:
+        if len(merged) <= 1 or self.column is not None or _has_long_rows(merged[-1]):
             return tuple(self.over), items
         if not all(self._fits_tile(item.value.dtype) for item in items):
             return tuple(self.over), items
@@ -238,6 +242,10 @@ class RowsBuilder:
             staged.append(ReduceItem(item.kind, s.local(tile, flat.var), item.dest, item.at))
         self.body.append(Map(tuple(self.over), tuple(stores)))
         return (flat,), staged
+
+
+def _has_long_rows(axis: Axis) -> bool:
+    return isinstance(axis.extent, int) and axis.extent >= LONG_ROW and not axis.extent % PARTIALS
 
 
 def is_reduce(node: Node) -> bool:

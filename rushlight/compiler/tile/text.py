@@ -204,7 +204,8 @@ class _Printer:
             self.ordered(statement.value, statement.dest, statement.at)
         elif isinstance(statement, ir.Sort):
             way = "descending" if statement.descending else "ascending"
-            self.open(f"sort {way} over {self.bind((statement.over,))}")
+            some = "" if statement.first is None else f"first {self.index(statement.first)} "
+            self.open(f"sort {way} {some}over {self.bind((statement.over,))}")
             self.ordered(statement.key, statement.dest, statement.at)
         else:
             self.open(f"loop {self.bind((statement.axis,))}")

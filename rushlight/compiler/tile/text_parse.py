@@ -297,10 +297,11 @@ class _Parser(LineReader):
 
     def sort(self) -> ir.Sort:
         descending = self.take() == "descending"
+        first = self.index() if self.accept("first") else None
         self.take("over")
         (over,) = self.axes("{")
         dest, at, key = self.ordered()
-        return ir.Sort(over, key, descending, dest, at)
+        return ir.Sort(over, key, descending, dest, at, first)
 
     def loop(self) -> ir.Loop:
         (axis,) = self.axes("{")

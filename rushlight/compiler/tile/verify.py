@@ -228,6 +228,7 @@ class _Verifier:
         elif isinstance(statement, ir.Sort):
             with self.axes((statement.over,)):
                 self.expr(statement.key)
+            with self.axes((statement.stored,)):
                 self.dest(statement.dest, statement.at, scalar.int64)
         elif isinstance(statement, ir.Loop):
             with self.axes((statement.axis,)):

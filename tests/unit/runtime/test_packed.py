@@ -71,6 +71,27 @@ def test_a_write_during_the_run_that_fills_counts(forms):
     assert use(forms, KEEP, weight) == 0
 
 
+def test_several_uses_in_one_run_are_one(forms):
+    weight = allocate(NBYTES)
+    for _ in range(2):
+        lease = forms.lend([KEEP] * 3, [weight])
+    assert [place & TO_FILL for place in lease.places] == [1, 0, 0]
+    fresh = allocate(NBYTES)
+    assert forms.lend([KEEP] * 3, [fresh]).places == [0, 0, 0]
+
+
+def test_panels_left_for_nothing_are_left_less_often(forms):
+    weight = allocate(NBYTES)
+    filled = 0
+    for _ in range(100):  # two runs for each step
+        filled += sum(use(forms, KEEP, weight) & TO_FILL for _ in range(2))
+        forms.written([weight.address])
+    assert filled == 1
+    for _ in range(20):  # an evaluation
+        last = use(forms, KEEP, weight)
+    assert last and not last & TO_FILL
+
+
 def test_a_run_that_failed_left_nothing(forms):
     weight = allocate(NBYTES)
     use(forms, KEEP, weight)

@@ -5,7 +5,7 @@ import pytest
 from rushlight import ops
 from rushlight.base.dtypes import bfloat16, float32
 from rushlight.compiler.fuse import materialize
-from tests.unit.compiler.compile_parts import gradients, groups_of, leaf, points_of
+from compile_parts import gradients, groups_of, leaf, points_of
 
 
 def early(*roots):
