@@ -35,18 +35,19 @@ test-all: $(VENV)/.with-test  ## the fast and the slow tests
 # cannot be installed or found here is skipped, with its reason.
 BACKENDS ?= c opencl metal wgsl triton
 CHECKED_MODELS ?= tests/models/test_gpt_on_backends.py tests/models/test_articles_on_backends.py
-backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_triton.py \
-    backends/test_wgsl.py backends/test_cuda.py engine/test_devices.py engine/test_telemetry.py)
+backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_metal_clang.py \
+    backends/test_triton.py backends/test_cuda.py engine/test_devices.py engine/test_telemetry.py)
 cute_tests := $(addprefix tests/unit/backends/,test_cute.py test_cute_attention.py test_cute_run.py \
     test_makers.py)
 test-backends test-backends-quick: export RUSHLIGHT_METAL_EMULATION = 1
 test-backends test-backends-quick: export RUSHLIGHT_TRITON_INTERPRET = 1
 test-backends test-backends-quick: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
 test-backends: $(VENV)/.with-test  ## conformance and models on every backend (BACKENDS="c opencl")
-	@$(call try_extras,opencl wgpu triton cute)
+	@$(call try_extras,opencl wgpu triton cute clang)
 	$(call conformance,$(BACKENDS),static or sampled)
 	$(python) -m pytest -n 2 tests/conformance/test_backend.py --backend=c -m "not slow" -k symbolic -q
 	$(call models,$(BACKENDS),$(CHECKED_MODELS),)
+	$(python) -m pytest -n 2 tests/unit/backends/test_wgsl.py -q $(ARGS)
 	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
 	$(python) -m pytest -n 2 $(cute_tests) -q $(ARGS)
 
@@ -60,10 +61,10 @@ test-intel-opencl: $(VENV)/.with-test $(VENV)/.with-intel  ## OpenCL by Intel's 
 
 # What of it fits beside the other stages of .ci/run.
 test-backends-quick: $(VENV)/.with-test  ## the part of it that .ci/run does
-	@$(call try_extras,opencl triton)
+	@$(call try_extras,opencl triton clang)
 	$(call conformance,c opencl metal triton,static or sampled)
 	$(call models,opencl metal triton,tests/models/test_articles_on_backends.py,not resnet and)
-	$(python) -m pytest -n 2 $(backend_tests) -q -k "not wgsl" $(ARGS)
+	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
 
 try_extras = for extra in $(1); do $(MAKE) --no-print-directory $(VENV)/.with-$$extra || \
     echo "extra $$extra cannot be installed here: its tests are skipped"; done

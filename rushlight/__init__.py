@@ -13,12 +13,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from rushlight import autograd
-from rushlight.names import getattr_of as _getattr_of
-from rushlight.names.version import VERSION as __version__
-from rushlight.ops.user_spaces import SPACES as _SPACES
-from rushlight.tensors.namespace import TABLE as _TABLE
-from rushlight.tensors.tensor import LEGACY as _LEGACY
+from rushlight.base.collector import collector_paused as _collector_paused
+
+with _collector_paused():
+    from rushlight import autograd
+    from rushlight.names import getattr_of as _getattr_of
+    from rushlight.names.version import VERSION as __version__
+    from rushlight.ops.user_spaces import SPACES as _SPACES
+    from rushlight.tensors.namespace import TABLE as _TABLE
+    from rushlight.tensors.tensor import LEGACY as _LEGACY
 
 _SUBPACKAGES = frozenset(
     "nn optim utils attention losses linalg random cuda backends compiler serialization amp "
@@ -41,6 +44,7 @@ _INNER = frozenset(
 _DEFERRED = {
     **dict.fromkeys(("autocast", "GradScaler"), "rushlight.amp"),
     "compile": "rushlight.tensors.compiled",
+    "compile_report": "rushlight.tensors.compile_report",
     "replayed_settings": "rushlight.tensors.tracked",
     "repeat_update": "rushlight.tensors.repeat",
     "save": "rushlight.serialization",
@@ -123,7 +127,8 @@ def __getattr__(name: str) -> Any:
     elif name in _DEFERRED:
         value = getattr(importlib.import_module(_DEFERRED[name]), name)
     elif name in _SUBPACKAGES:
-        value = importlib.import_module(f"rushlight.{name}")
+        with _collector_paused():
+            value = importlib.import_module(f"rushlight.{name}")
     else:
         return _find_other(name)
     globals()[name] = value

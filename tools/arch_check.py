@@ -68,7 +68,7 @@ ARROWS: dict[str, set[str]] = {
     "cpu": {"base"},
     "mps": set(),
     "mtia": set(),
-    "xpu": set(),
+    "xpu": {"engine"},
     # Modules of PyTorch's that are one small part each, written on the public API.
     "jit": {"base"} | _PUBLIC,
     "types": _PUBLIC,
@@ -78,6 +78,7 @@ ARROWS: dict[str, set[str]] = {
     "hub": {"base"} | _PUBLIC,
     "futures": set(),
     "monitor": set(),
+    "_logging": {"base"},
     "quasirandom": _PUBLIC,
     "func": _CORE | {"autograd", "engine", "tensors", "utils"} | _PUBLIC,
     "distributions": _PUBLIC,

@@ -6,7 +6,7 @@
 # Runs every kind of tile program, products of matrices, FlexAttention (forward, backward) and the fused loss on
 # device("cuda"), by Triton and by CuTe, and all but the first on that machine's PyTorch, with times. What each
 # step says is in ./gpu_check, too. A step that fails or takes too long is told, and the next one runs; the
-# exit status is 1 then. Packages that cannot be fetched may be there already.
+# exit status is 1 then. Packages that cannot be fetched may be there already: that alone is no failure.
 # Written without such a machine at hand: not run on a GPU yet.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -35,6 +35,7 @@ python=${PYTHON:-python3}
 export PYTHONPATH=. RUSHLIGHT_CACHE_DIR=$PWD/$out/cache
 step install 90 "$python" -m pip install --quiet 'triton>=3.9' cuda-bindings nvidia-ml-py llvmlite ml_dtypes tqdm
 step cute 60 "$python" -m pip install --quiet 'nvidia-cutlass-dsl>=4.8'
+failed=() # Without a network what is there already may do: the steps that need more tell so.
 step doctor 30 "$python" -m rushlight.cli doctor
 # Products first: if something hangs after them, they are told already.
 step compare 150 "$python" tools/gpu_compare.py

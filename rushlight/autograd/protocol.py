@@ -23,6 +23,8 @@ from rushlight.ir.node import Node
 
 @dataclass(slots=True)
 class Protocol:
+    """What autograd asks of tensors, as functions."""
+
     make: Callable[[Node], Any]
     value: Callable[[Any], Node]
     attach: Callable[[Any, Any, int], Any]

@@ -41,7 +41,9 @@ _MODULES = {
 
 
 # Device type -> backend. The device "cpu" has the one that the settings name.
-DEVICE_BACKENDS = {"cuda": "triton", "opencl": "opencl", "mps": "metal", "vulkan": "wgsl"}
+DEVICE_BACKENDS = {
+    "cuda": "triton", "opencl": "opencl", "xpu": "opencl", "mps": "metal", "vulkan": "wgsl",
+}  # fmt: skip
 
 
 def backend_names() -> tuple[str, ...]:

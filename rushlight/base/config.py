@@ -142,6 +142,8 @@ SETTINGS: tuple[Setting, ...] = (
             "1 verifies the IR after each pass, 2 also interprets before and after and compares."),
     Setting("debug_format", "DEBUG_FORMAT", _choice("text", "json"), "text",
             "Form of the debug lines: for people, or one JSON object a line."),
+    Setting("logs", "TORCH_LOGS", TEXT, "",
+            "What compile prints: recompiles, graph_breaks, dynamo (all); others are ignored."),
     Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
             "The code generator of the device 'cpu', a folder of rushlight/backends."),
     Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _cache_folder("rushlight"),
@@ -174,6 +176,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("float32_products", "RUSHLIGHT_FLOAT32_PRODUCTS",
             _choice("highest", "high", "medium"), "highest",
             "How exact matrix products of float32 are on CPUs with AMX; elsewhere: highest."),
+    Setting("packed_weights_mb", "RUSHLIGHT_PACKED_WEIGHTS_MB", _whole_number(0), 1024,
+            "MiB for packed forms of weights that are used again unchanged, on CPUs; 0: none."),
     Setting("torch_home", "TORCH_HOME", FOLDER, _cache_folder("torch"),
             "Folder below which torch.hub keeps the files that it gets."),
     Setting("max_pending", "RUSHLIGHT_MAX_PENDING", _whole_number(1), 20000,
@@ -207,6 +211,7 @@ class Config:
     only: str
     check: int
     debug_format: str
+    logs: str
     backend: str
     cache_dir: str
     cache: bool
@@ -222,6 +227,7 @@ class Config:
     num_threads: int
     cpu_features: str
     float32_products: str
+    packed_weights_mb: int
     torch_home: str
     max_pending: int
     spin_us: int

@@ -122,9 +122,9 @@ def find_device(wanted: Any) -> device:
     if not why and not found.index:
         DEVICES.used = True
         return _HERE.setdefault(found.type, device(found.type))
+    why = why or f"there is one device of this type, '{found.type}:0'"
     if found.type == "cuda":
         raise AssertionError(f"Torch not compiled with CUDA enabled\n{why}")
-    why = why or "there is one device of this type"
     raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rushlight.compiler.compilation import NumberSlot
+from rushlight.compiler.given import NumberSlot
 from rushlight.compiler.graph.check_first import FIRST_INDEX
 from rushlight.ir.node import Node, buffer_node, topological, with_sources
 from rushlight.ir.size_text import parse_size

@@ -36,6 +36,8 @@ NO_WORK = frozenset("const param index load local acc cast bitcast check_index s
 
 @dataclass(frozen=True)
 class Cost:
+    """Of one run: bytes moved between memory and the kernel, operations of floats."""
+
     bytes: int = 0
     flops: int = 0
 

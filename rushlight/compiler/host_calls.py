@@ -1,4 +1,4 @@
-"""Host calls of a plan: numpy views of its buffers, and the call.
+"""Host calls of a plan: the function of a record, numpy views of the plan's buffers, and the call.
 
 In: a HostCall, addresses of the plan's buffers, the values of its variables. Always true: the views
 are over the buffers' own memory, those of inputs can only be read, and what the function raises
@@ -8,14 +8,30 @@ comes out as a HostError.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.compiler.target import HostCall, Plan
+from rushlight.ir.interpret import arguments
+from rushlight.ir.opdef import OpDef
 from rushlight.ir.symint_walk import evaluate
+
+
+def host_function(record: OpDef, attrs: tuple) -> Callable[..., None]:
+    """fn(inputs, outputs) over arrays, from the record."""
+    function = record.host or record.reference
+    assert function is not None
+
+    def run(arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        call = SimpleNamespace(src=tuple(arrays), attrs=attrs)
+        positional, named = arguments(record, call, lambda array: array)
+        outputs[0][...] = function(*positional, **named)
+
+    return run
 
 
 def run_host_call(

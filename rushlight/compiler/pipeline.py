@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rushlight.compiler.checks import Checks
-from rushlight.compiler.compilation import Builder, Compilation, Graph, NumberSlot, Sites
+from rushlight.compiler.compilation import Compilation, Sites
 from rushlight.compiler.decisions import SILENT, Choice, Decision, Trace
 from rushlight.compiler.describe import describe_kernels
 from rushlight.compiler.fuse.grouping import group_points
 from rushlight.compiler.fuse.materialize import choose_points, is_in_pieces
+from rushlight.compiler.given import Builder, Graph
 from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.complex_to_real import complex_to_real, is_complex_graph
 from rushlight.compiler.graph.decompose import decompose
@@ -33,7 +34,7 @@ from rushlight.ir.node import Node, make_node, topological
 from rushlight.ir.passes import Pass, Pipeline
 from rushlight.ops import cast
 
-__all__ = ["Builder", "Graph", "NumberSlot", "PASSES", "compile_graph", "separate_roots"]
+__all__ = ["PASSES", "compile_graph", "separate_roots"]
 
 
 def compile_graph(

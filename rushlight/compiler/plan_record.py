@@ -15,8 +15,8 @@ from typing import Any
 
 from rushlight.base.dtypes import DType, find_dtype
 from rushlight.compiler.checks import read_checks
-from rushlight.compiler.describe import KernelInfo
-from rushlight.compiler.step import host_function
+from rushlight.compiler.host_calls import host_function
+from rushlight.compiler.kernel_info import KernelInfo
 from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Buffer, Param, Program
 from rushlight.ir.opdef import find_op

@@ -10,7 +10,8 @@ from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.materialize import Points
 from rushlight.compiler.graph.check_first import may_fail
-from rushlight.compiler.step import HostStep, Step, host_function
+from rushlight.compiler.host_calls import host_function
+from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.tile.build import BuildContext, build_kernel
 from rushlight.ir.node import Node, topological
 

@@ -183,6 +183,8 @@ class Backend:
     package: Callable[[Sequence[Program], Path], list[str]] | None = None
     # Whom to ask how busy and how warm its device is: a telemetry.Source (None: nobody).
     sensors: Callable[[], Any] | None = None
+    # Of a backend of more than one device type: why its device is not of this one (None: it is).
+    serves: Callable[[str], Missing | None] | None = None
 
     def require(self) -> Caps:
         """What it can do here; a BackendError with the reason and the fix where it is missing."""

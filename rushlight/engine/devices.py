@@ -22,7 +22,6 @@ from rushlight.runtime.telemetry import Source
 
 # Devices that are reached by another name.
 ELSEWHERE = {
-    "xpu": "; an Intel GPU with an OpenCL driver is the device 'opencl'",
     "hip": "; an AMD GPU with an OpenCL driver is the device 'opencl'",
 }
 
@@ -32,7 +31,10 @@ def why_missing(kind: str) -> str:
     name = DEVICE_BACKENDS.get(kind)
     if name is None:
         return f"no code generator is for it{ELSEWHERE.get(kind, '')}"
-    found = find_backend(name).find()
+    backend = find_backend(name)
+    found = backend.find()
+    if not isinstance(found, Missing) and backend.serves is not None:
+        found = backend.serves(kind)
     if not isinstance(found, Missing):
         return ""
     return f"{found.reason} ({found.fix})" if found.fix else found.reason

@@ -19,7 +19,7 @@ from os.path import basename
 from typing import Any
 
 from rushlight.compiler.decisions import Choice, Decision
-from rushlight.compiler.describe import KernelInfo
+from rushlight.compiler.kernel_info import KernelInfo
 from rushlight.compiler.step import HostStep
 from rushlight.compiler.texts import step_text
 from rushlight.engine import watch

@@ -6,15 +6,12 @@ an entry of another version or machine is never found.
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rushlight.base.errors import RefusedError
+from rushlight.base.sources import source_hash
 from rushlight.compiler.target import Backend, Caps, Executable
 from rushlight.compiler.tile.ir import Program
 from rushlight.compiler.tile.text import structural_key
@@ -23,35 +20,6 @@ from rushlight.runtime.cache import DiskCache, disk_cache
 MAX_IN_MEMORY = 2048
 _BUILT: dict[str, Executable] = {}
 _LOCK = threading.Lock()
-
-
-@functools.cache
-def source_hash() -> str:
-    """Of everything that shapes the code of a tile program."""
-    return hash_of_sources(("base", "ir", "ops", "compiler", "backends", "engine"))
-
-
-def hash_of_sources(folders: Sequence[str]) -> str:
-    """Of all Python files in these folders of the package: their names, sizes and times of change,
-    which is what Python itself looks at; to read 800 files takes longer than to compile a kernel.
-    The version is read: packages built reproducibly have the same times in every release."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256((root / "names" / "version.py").read_bytes())
-    for folder in folders:
-        for path in sorted(_files_below(str(root / folder))):
-            found = os.stat(path)
-            digest.update(f"{path} {found.st_size} {found.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
-
-
-def _files_below(folder: str) -> Iterator[str]:
-    """Python files; faster than pathlib's."""
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.endswith(".py"):
-                yield entry.path
-            elif entry.name != "__pycache__" and entry.is_dir():
-                yield from _files_below(entry.path)
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 from rushlight.compiler.compilation import Compilation
 from rushlight.compiler.cost import Cost
 from rushlight.compiler.decisions import Choice, Decision, Trace
-from rushlight.compiler.describe import KernelInfo, nodes_of
+from rushlight.compiler.describe import nodes_of
+from rushlight.compiler.kernel_info import KernelInfo
 from rushlight.compiler.step import HostStep
 from rushlight.compiler.target import Backend, Caps
 from rushlight.compiler.texts import state_text

@@ -17,9 +17,10 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
+from rushlight.base.deferred import deferred
 from rushlight.base.devices import DEVICES
 from rushlight.compiler.decisions import SILENT, Trace
-from rushlight.compiler.pipeline import Builder, Graph, NumberSlot, compile_graph
+from rushlight.compiler.given import Builder, Graph, NumberSlot
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
@@ -35,6 +36,9 @@ from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import evaluate
 from rushlight.runtime.memory_plan import Lifetime, plan_memory
+
+# A process whose plans are on disk runs no pass.
+compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
 
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
 
@@ -65,6 +69,8 @@ class Program:
     def __post_init__(self) -> None:
         # May a run write over what it reads?
         self.overwrites = bool(self.plan.meta["reuse"])
+        # Packed forms of inputs that could stay between runs (runtime/packed.py).
+        self.keeps = getattr(self.loaded, "keeps", ())
 
     @property
     def may_fail(self) -> bool:

@@ -14,6 +14,7 @@ from sys import getrefcount
 
 import numpy as np
 
+from rushlight.base.config import config
 from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
@@ -38,6 +39,7 @@ from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological
 from rushlight.runtime.buffer import Buffer, allocate, allocate_all
+from rushlight.runtime.packed import PACKED
 
 LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
@@ -274,6 +276,20 @@ def launch(
     run_at(program, addresses, values, inputs, numbers)
 
 
+def _run_with_panels(
+    program: Program, pointers: Sequence[int], values: np.ndarray,
+    inputs: Sequence[Buffer | Node], numbers: Sequence[object],
+) -> int:  # fmt: skip
+    """A run that takes packed weights from the last one, or leaves them for the next."""
+    held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+    lease, status = PACKED.lend(program.keeps, held), 1
+    try:
+        status = program.loaded.run(pointers, values, numbers, lease.places)
+    finally:
+        PACKED.settle(lease, status == 0)
+    return status
+
+
 def programs() -> ProgramCache:
     """The programs that flushes find."""
     return PROGRAMS
@@ -286,9 +302,13 @@ def run_at(
 ) -> None:  # fmt: skip
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
     of an error."""
+    if not PACKED.is_empty:
+        PACKED.written(pointers[len(inputs) :])
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)
+        elif program.keeps and config.packed_weights_mb:
+            status = _run_with_panels(program, pointers, values, inputs, numbers)
         else:
             status = program.loaded.run(pointers, values, numbers)
     except HostError as refused:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.compiler.compilation import NumberSlot
+from rushlight.compiler.given import NumberSlot
 from rushlight.engine.programs import symbolic_graph
 from rushlight.engine.signature import Recording
 from rushlight.engine.template import Template

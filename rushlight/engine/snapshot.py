@@ -115,6 +115,10 @@ class Snapshot:
         """The name of something that changed ("" if nothing did)."""
         return "" if self._sealed is None else self._sealed.difference()
 
+    def reason(self) -> str:
+        """The same for people: with the number or text that it was, and the one that it is."""
+        return "" if self._sealed is None else self._sealed.reason()
+
 
 def _picker(names: list[str]) -> Callable[[Any], tuple]:
     """A function that takes these entries of a mapping, as a tuple."""
@@ -135,15 +139,19 @@ class _Flat:
         return all(map(_is, self.read(), self.values)) or not self.difference()
 
     def difference(self) -> str:
+        return self.change()[0]
+
+    def change(self) -> tuple[str, Any, Any]:
+        """The name of the first value that changed, what it was, and what it is; "": none did."""
         values = self.values
         now = list(self.read())
         if len(now) != len(values):
-            return self.names[0] if self.names else "a container"
+            return self.names[0] if self.names else "a container", len(values), len(now)
         for position, value in enumerate(now):
             if not same(value, values[position]):
-                return self.names[min(position, len(self.names) - 1)]
+                return self.names[min(position, len(self.names) - 1)], values[position], value
             values[position] = value
-        return ""
+        return "", None, None
 
 
 def _flats(
@@ -219,6 +227,20 @@ class _Sealed:
         found = all([flat.holds() for flat in self.flat])
         self.values = [value for flat in self.flat for value in flat.values]
         return found
+
+    def reason(self) -> str:
+        """`difference`, with both values where they are numbers or texts."""
+        name = self.difference()
+        for flat in self.flat if name else ():
+            try:
+                changed, before, now = flat.change()
+            except (KeyError, ValueError, AttributeError, RuntimeError):
+                continue
+            if changed == name:
+                if isinstance(before, SIMPLE) and isinstance(now, SIMPLE):
+                    return f"{name}: {before!r} -> {now!r}"
+                return f"{name} is another {type(now).__name__}"
+        return name
 
     def difference(self) -> str:
         """A name, for messages; "" when all holds."""

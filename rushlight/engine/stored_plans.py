@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from rushlight.base.dtypes import DType
+from rushlight.base.sources import package_hash
 from rushlight.compiler.plan_record import NotPlain, plan_of, program_of, record_of
 from rushlight.compiler.target import Backend, Caps, Executable, LoadedPlan, Plan
 from rushlight.engine.index_errors import site_text
-from rushlight.engine.kernels import disk_cache, find_kernel, hash_of_sources
+from rushlight.engine.kernels import disk_cache, find_kernel
 from rushlight.engine.signature import Recording
 from rushlight.engine.template import Template
 from rushlight.ir.node import Node
@@ -28,12 +29,6 @@ from rushlight.ir.opdef import OpDef
 
 PACKAGE = Path(__file__).parent.parent.name
 BROKEN = (ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, StopIteration)
-
-
-@functools.cache
-def package_hash() -> str:
-    """Of all our sources: records are declared in many folders."""
-    return hash_of_sources(("",))
 
 
 def key_of(

@@ -16,17 +16,22 @@ import numpy as np
 
 from rushlight.backends import find_backend
 from rushlight.base.config import config
+from rushlight.base.deferred import deferred
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.target import Backend, Caps
 from rushlight.engine import origin
-from rushlight.engine.check import Checker
-from rushlight.engine.dump import DumpWriter
-from rushlight.engine.listen import CompileLog, KernelRun, Listener
-from rushlight.engine.report import DebugPrinter
 from rushlight.engine.timing import CallTimer
 
 if TYPE_CHECKING:
+    from rushlight.engine.listen import Listener
     from rushlight.engine.programs import Program
+
+# Most programs have no listener, so what they stand on is loaded with the first one.
+Checker = deferred("rushlight.engine.check", "Checker")
+DumpWriter = deferred("rushlight.engine.dump", "DumpWriter")
+CompileLog = deferred("rushlight.engine.listen", "CompileLog")
+KernelRun = deferred("rushlight.engine.listen", "KernelRun")
+DebugPrinter = deferred("rushlight.engine.report", "DebugPrinter")
 
 _ADDED: list[Listener] = []
 _FAMILIES: list[int | str] = [0]

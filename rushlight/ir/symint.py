@@ -429,5 +429,14 @@ def _atom_text(atom: Atom) -> str:
     assert isinstance(atom, OpAtom)
     if atom.op in ("min", "max"):
         return f"{atom.op}({text(atom.a)}, {text(atom.b)})"
-    symbol = {"floordiv": "//", "mod": "%"}[atom.op]
-    return f"({text(atom.a)} {symbol} {text(atom.b)})"
+    symbol, divisor = {"floordiv": "//", "mod": "%"}[atom.op], text(atom.b)
+    if _is_product(atom.b):
+        divisor = f"({divisor})"
+    return f"({text(atom.a)} {symbol} {divisor})"
+
+
+def _is_product(value: int | Expr) -> bool:
+    if not isinstance(value, Expr) or value.const or len(value.terms) > 1:
+        return False
+    ((monomial, coef),) = value.terms
+    return coef != 1 or len(monomial) > 1

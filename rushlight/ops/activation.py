@@ -125,7 +125,7 @@ gelu = composite(
 def silu_grad(g: Any, x: Any, meta: Meta) -> tuple:
     x = conj_of(x)
     s = sigmoid(x)
-    return (g * s * (x * (1.0 - s) + 1.0),)
+    return (g * (s * (x * (1.0 - s) + 1.0)),)
 
 
 silu = _activation("silu", "x * sigmoid(x).", lambda x: x * sigmoid(x),

@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -55,6 +55,16 @@ def size_class(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
+class Extra(Protocol):
+    """Holds memory that makes things faster, and is done without when it is short."""
+
+    def clear(self) -> None:
+        """Let go of it; called with the allocator's lock held, too, so it never waits."""
+
+    def nbytes(self) -> int:
+        """How much it holds."""
+
+
 class Allocator:
     """A caching allocator. All public methods may be called from any thread."""
 
@@ -67,6 +77,11 @@ class Allocator:
         self.peak = 0
         self._window = [0, 0]
         self._big_takes = 0
+        self._extras: list[Extra] = []
+
+    def add_extra(self, extra: Extra) -> None:
+        """Who holds memory that can be done without."""
+        self._extras.append(extra)
 
     def take(self, nbytes: int) -> Block:
         """A block of at least `nbytes`. Its contents are whatever was there before."""
@@ -113,17 +128,21 @@ class Allocator:
 
     def empty_cache(self) -> None:
         """Give every idle block back to the system."""
+        for extra in self._extras:
+            extra.clear()
         with self._lock:
             self._drain()
             self._trim(0)
 
     def stats(self) -> dict[str, int]:
+        packed = sum(extra.nbytes() for extra in self._extras)
         with self._lock:
             self._drain()
             return {
                 "memory_allocated": self.in_use,
                 "max_memory_allocated": self.peak,
                 "memory_cached": self.cached,
+                "packed_weights": packed,
             }
 
     def reset_peak(self) -> None:
@@ -163,6 +182,9 @@ class Allocator:
             return _new_block(capacity)
         except (MemoryError, OSError, OverflowError, ValueError):
             cached = self.cached
+            for extra in self._extras:
+                extra.clear()
+            self._drain()
             self._trim(0)
         try:
             return _new_block(capacity)

@@ -28,9 +28,12 @@ from rushlight.runtime.allocator import Block
 
 class Buffer:
     """Memory. `foreign`: visible outside, so it is never donated or reused in place. `device`: the
-    type of the device whose programs wrote it and read it."""
+    type of the device whose programs wrote it and read it. `private`: once it has a value, only
+    programs write to it."""
 
-    __slots__ = ("__weakref__", "device", "address", "foreign", "nbytes", "owner", "readonly")
+    __slots__ = (
+        "__weakref__", "device", "address", "foreign", "nbytes", "owner", "private", "readonly",
+    )  # fmt: skip
 
     def __init__(
         self, address: int, nbytes: int, owner: Any, foreign: bool, readonly: bool = False
@@ -39,6 +42,7 @@ class Buffer:
         self.nbytes = nbytes
         self.owner = owner
         self.foreign = foreign
+        self.private = not foreign
         self.readonly = readonly
         self.device = "cpu"
 
@@ -147,7 +151,8 @@ def empty_cache() -> None:
 
 
 def stats() -> dict[str, int]:
-    """memory_allocated, max_memory_allocated and memory_cached, in bytes (of whole blocks)."""
+    """memory_allocated, max_memory_allocated, memory_cached, packed_weights (packed.py, a part of
+    what is allocated): bytes, of whole blocks."""
     return allocator.DEFAULT.stats()
 
 

@@ -45,6 +45,8 @@ class Lifetime:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
+    """Where each buffer lies in the arena, and how large that is."""
+
     offsets: tuple[int, ...]
     arena_bytes: int
 

@@ -46,7 +46,9 @@ def own_array(array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> Tensor
     """A tensor that lives in the array's memory, which nobody else uses from now on."""
     if not array.size:
         array = np.zeros(1, np.uint8)
-    return new_tensor(buffer_node(from_array(array.reshape(-1).view(np.uint8)), shape, dtype))
+    buffer = from_array(array.reshape(-1).view(np.uint8))
+    buffer.private = True
+    return new_tensor(buffer_node(buffer, shape, dtype))
 
 
 def window(

@@ -34,6 +34,7 @@ from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import Replay, TensorGuards, forget_values
@@ -196,6 +197,7 @@ class CompiledFunction:
         self._warned: set[str] = set()
         self._last: LastCall | None = None
         self.captures = self.replays = 0
+        self.history = History(fn)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -229,6 +231,7 @@ class CompiledFunction:
                     kind.captures = 0
                     self._last = last_call(entry, args, kwargs)
                     return result
+            self.history.begin(key, kind.entries, tensors)
         return self._capture(kind, leaves, spec, tensors, args, kwargs)
 
     # capturing ----------------------------------------------------------------------------------
@@ -264,7 +267,9 @@ class CompiledFunction:
                     return result
                 guards = TensorGuards(snapshot.tensors)
                 builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
-                kind.entries.insert(0, builder.run())
+                entry = builder.run()
+                kind.entries.insert(0, entry)
+                self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
                 del kind.entries[MAX_ENTRIES:]
                 kind.refusals = 0
                 if kind.captures > MAX_CAPTURES:
@@ -273,10 +278,12 @@ class CompiledFunction:
             except NeedsGradients:
                 # The call is whole; its graph is compiled together with its backward's.
                 kind.lazy = True
+                self.history.lazy("its outputs need gradients: compiled with the backward pass")
             except Refused as error:
                 flush()
                 kind.refusals += 1
                 kind.lazy = kind.refusals >= MAX_REFUSALS
+                self.history.lazy(str(error))
                 # What happens once (a cache is filled) is no reason to stop a program.
                 if kind.refusals > 1 or not self._fullgraph:
                     self._say(str(error))
@@ -285,6 +292,7 @@ class CompiledFunction:
 
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
         """The call ran new code or changed Python state: look again at the next one."""
+        self.history.seen("" if news else changed)
         if any(isinstance(t, Tensor) and t.requires_grad for t in flatten(result)[0]):
             return  # no flush: it may be part of a larger graph
         flush()

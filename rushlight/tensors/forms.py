@@ -6,10 +6,10 @@ In: tables of public functions. Out: the same functions with the form added.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
+from rushlight.tensors.argument_names import parameters_of
 from rushlight.tensors.inplace import check_inplace, store, write_out, write_out_all
 from rushlight.tensors.tensor import Tensor
 
@@ -24,7 +24,7 @@ def linked(result: Tensor, source: Tensor) -> Tensor:
 def takes_out(function: Callable) -> bool:
     """Does the function have an `out` parameter of its own?"""
     try:
-        return "out" in inspect.signature(function).parameters
+        return "out" in parameters_of(function)
     except (TypeError, ValueError):
         return True
 

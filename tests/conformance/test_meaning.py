@@ -12,7 +12,8 @@ import pytest
 
 from rushlight.backends import interp
 from rushlight.backends.interp.plan import InterpPlan
-from rushlight.compiler.pipeline import Graph, compile_graph
+from rushlight.compiler.given import Graph
+from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Plan
 from rushlight.compiler.tile.text import to_text

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rushlight.compiler.compilation import Compilation, Graph, NumberSlot
+from rushlight.compiler.compilation import Compilation
+from rushlight.compiler.given import Graph, NumberSlot
 from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.pipeline import PASSES
 from rushlight.compiler.sizes import Hints

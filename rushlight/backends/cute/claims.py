@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE, product_bytes, room
+from rushlight.backends.cute.chips import CHIPS, CHIPS_TEXT, MULTIPLE, Chip, product_bytes, room
 from rushlight.compiler.tile import ir
 from rushlight.ir.scalar import E, topological
 from rushlight.ir.symint import Expr, VarAtom, floordiv
@@ -42,6 +42,24 @@ class Matrix:
 
 
 @dataclass(frozen=True, eq=False)
+class Operand:
+    """A matrix of (rows, columns), the tiles that it is cut into, and how many of them lie in
+    shared memory at a time.
+
+    is_left    the left factor: its rows are those of the result
+    is_turned  its columns, not its rows, are what a group goes over
+    """
+
+    matrix: Matrix
+    rows: Index
+    columns: Index
+    tile: tuple[int, int]
+    stages: int
+    is_left: bool = False
+    is_turned: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Product:
     """`b`'s rows are the columns of the result. `batch`: how many products there are."""
 
@@ -49,6 +67,14 @@ class Product:
     grid: ir.DotGrid
     a: Matrix
     b: Matrix
+
+    def operands(self, chip: Chip) -> list[Operand]:
+        """What TMA fetches: tiles of both factors, along k."""
+        m, n, k = (axis.extent for axis in (self.grid.m, self.grid.n, self.grid.k))
+        return [
+            Operand(self.a, m, k, (chip.bm, chip.bk), chip.stages, is_left=True),
+            Operand(self.b, n, k, (chip.bn, chip.bk), chip.stages),
+        ]
 
 
 def strides_of(at: Index, axes: tuple[ir.Axis, ...]) -> tuple[Index, list[Index]] | None:

@@ -82,12 +82,13 @@ HOST = """\
 import cutlass
 from cuda.bindings.driver import CUstream
 from cutlass import cute
-from rushlight.backends.cute.{kernels} import launch
+from rushlight.backends.cute.{kernels} import KERNELS
+from rushlight.backends.cute.launch_impl import launch
 
 
 @cute.jit
 def start({pointers}, numbers: cute.Pointer, {sizes}, stream: CUstream, work: cutlass.Constexpr):
-    launch(({names},), numbers, ({size_names},), stream, work)
+    launch(KERNELS, ({names},), numbers, ({size_names},), stream, work)
 """
 
 

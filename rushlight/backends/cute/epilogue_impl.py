@@ -7,7 +7,7 @@ stored outside of the result, nothing is read outside of a buffer.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from cutlass import cute
 from cutlass._mlir.dialects import arith
 
 from rushlight.backends.cute.chips import CHIPS, Chip
-from rushlight.backends.cute.claims import Product
+from rushlight.backends.cute.claims import Operand, Product
 from rushlight.backends.cute.flash_claims import Attention, Side
 from rushlight.backends.cute.values_impl import NUMERIC, STORED, Values
 from rushlight.base.dtypes import bool_, int64
@@ -50,8 +50,22 @@ class Work:
     @property
     def kind(self) -> Any:
         """The dtype of the operands, as CuTe calls it."""
-        one = self.product.a if self.side is None else self.side.owners[0]
-        return NUMERIC[one.buffer.dtype.name]
+        return NUMERIC[self.operands[0].matrix.buffer.dtype.name]
+
+    @property
+    def operands(self) -> list[Operand]:
+        """What TMA fetches."""
+        if isinstance(self.product, Product):
+            return self.product.operands(self.chip)
+        assert self.side is not None
+        return self.side.operands
+
+    @property
+    def parts(self) -> list[Work]:
+        """The kernels that it takes, one after the other."""
+        if isinstance(self.product, Product):
+            return [self]
+        return [replace(self, side=side) for side in self.product.sides]
 
     @cached_property
     def batch(self) -> int | Expr:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rushlight.backends.cute.chips import CHIPS, Chip, room
-from rushlight.backends.cute.claims import Index, Matrix, matrix_of, only_grid, refused_values
+from rushlight.backends.cute.claims import Matrix, Operand, matrix_of, only_grid, refused_values
 from rushlight.compiler.tile import ir
 from rushlight.ir.scalar import E
 
@@ -23,18 +23,6 @@ WIDEST = 256
 STEP = 16  # what one instruction of a tensor core takes of k
 STAGES = 2
 KEYS = ir.KEY_BLOCK  # of a tile of the others
-
-
-@dataclass(frozen=True, eq=False)
-class Operand:
-    """A matrix of (rows, columns), the tiles that it is cut into, and how many of them lie in
-    shared memory at a time."""
-
-    matrix: Matrix
-    rows: Index
-    columns: Index
-    tile: tuple[int, int]
-    stages: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +83,9 @@ class Side:
         """Owners, inners, others: what TMA fetches."""
         own, other, found = self.owner.extent, self.inner.extent, []
         for one, k in zip(self.owners, self.features, strict=True):
-            found.append(Operand(one, own, k, (self.rows, k), 1))
+            found.append(Operand(one, own, k, (self.rows, k), 1, is_left=True))
         for one, k in zip(self.inners, self.features, strict=True):
-            found.append(Operand(one, other, k, (KEYS, k), STAGES))
+            found.append(Operand(one, other, k, (KEYS, k), STAGES, is_turned=False))
         for one, n in zip(self.others, self.results, strict=True):
             found.append(Operand(one, n, other, (n, KEYS), STAGES))
         return found

@@ -11,72 +11,26 @@ ascending order; a query without keys gives 0. **Compiled for sm_90a, not run on
                 new top, shrink; exp(x - top)); sums = sums * shrink + weights @ others
 """
 
-from dataclasses import replace
-
 import cutlass
-from cuda.bindings.driver import CUstream
-from cutlass import cute, pipeline
-from cutlass.cute.nvgpu import cpasync, warpgroup
+from cutlass import cute
+from cutlass.cute.nvgpu import warpgroup
 from cutlass.cute.nvgpu.common import OperandMajorMode
-from cutlass.memory import SmemAllocator
 from cutlass.utils import hopper_helpers as hopper
 
-from rushlight.backends.cute.epilogue_impl import number_of
 from rushlight.backends.cute.flash_claims import KEYS, STAGES, STEP
-from rushlight.backends.cute.gemm_impl import (
-    ALIGN,
-    MAJORS,
+from rushlight.backends.cute.launch_impl import Kernels
+from rushlight.backends.cute.pairs_impl import QUADS, Pairs, side_of
+from rushlight.backends.cute.tiles_impl import (
     MODES,
-    flat_tensors,
-    matrix,
-    of_batch,
+    WARP,
+    allocate,
+    attention_tiles,
+    bytes_of,
+    fetch,
     way,
 )  # fmt: skip
-from rushlight.backends.cute.pairs_impl import QUADS, Pairs, side_of
+from rushlight.backends.cute.wgmma_impl import layouts_of, loads_of, ring_of
 from rushlight.base.dtypes import float32 as FLOAT
-
-WARP = 32
-
-
-def wholes_of(work, memories, sizes):
-    """The operands as tensors over their buffers."""
-    batch = number_of(work.batch, sizes)
-    return [
-        matrix(work, x.matrix, x.rows, x.columns, batch, memories, sizes)
-        for x in side_of(work).operands
-    ]
-
-
-def ring_of(bytes_of_a_stage, stages, readers):
-    """Stages that the last warp fills and the others read."""
-    return pipeline.PipelineTmaAsync.create(
-        num_stages=stages,
-        producer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread),
-        consumer_group=pipeline.CooperativeGroup(pipeline.Agent.Thread, readers),
-        tx_count=bytes_of_a_stage,
-        cta_layout_vmnk=cute.make_layout((1, 1, 1, 1)),
-    )
-
-
-def fetch_tile(place, tile, ways):
-    """A tile of some operands is on its way."""
-    for load, to, source in ways:
-        cute.copy(load, source[None, tile], to[None, place.index], tma_bar_ptr=place.barrier)
-
-
-@cute.jit
-def fetch(asking, filling, owners, others, state, waits: cutlass.Constexpr):
-    """What one warp does: owners once, then the others, tile by tile. `waits`: at the end it waits
-    until all is read, so that no tensor core tells so after the group has ended."""
-    fetch_tile(asking.acquire_and_advance(), 0, owners)
-    begin, end = state.runs()
-    for run in cutlass.range(begin, end, unroll=1):
-        low, high = state.tiles_of_run(run)
-        for tile in cutlass.range(low, high, unroll=1):
-            fetch_tile(filling.acquire_and_advance(), tile, others)
-    if cutlass.const_expr(waits):
-        asking.tail()
-        filling.tail()
 
 
 class Registers:
@@ -199,43 +153,14 @@ def sum_of(work, number):
     )  # fmt: skip
 
 
-def layouts_of(work):
-    """Where the operands lie in shared memory."""
-    side, found = side_of(work), []
-    for number, one in enumerate(side.operands):
-        which, at = divmod(number, len(side.owners))
-        major = MAJORS[one.matrix.is_k_major]
-        if which < 2:
-            tile = (side.rows, KEYS, side.features[at])
-        else:
-            at = number - 2 * len(side.owners)
-            tile = (side.rows, side.results[at], KEYS)
-        make = hopper.make_smem_layout_a if which == 0 else hopper.make_smem_layout_b
-        found.append(make(major, tile, work.kind, one.stages))
-    return found
-
-
 def shared(work, layouts):
     """Memory for a block of owners and for the ring; what guards them."""
-    memory, kind, readers = SmemAllocator(), work.kind, side_of(work).rows // 16
-    tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
-    count = len(side_of(work).owners)
-    sizes = [cute.size_in_bytes(kind, cute.slice_(x, (None, None, 0))) for x in layouts]
+    side, kind = side_of(work), work.kind
+    count, readers = len(side.owners), side.rows // 16
     return (
-        tiles, ring_of(sum(sizes[:count]), 1, readers),
-        ring_of(sum(sizes[count:]), STAGES, readers),
+        allocate(kind, layouts), ring_of(bytes_of(kind, layouts[:count]), 1, readers),
+        ring_of(bytes_of(kind, layouts[count:]), STAGES, readers),
     )  # fmt: skip
-
-
-def cuts_of(work, wholes, block, batch):
-    """The operands of one element of the batch, cut into tiles."""
-    side, found = side_of(work), []
-    for number, (one, x) in enumerate(zip(side.operands, wholes, strict=True)):
-        where = (block, None) if one.stages == 1 else (None, 0)
-        if number >= 2 * len(side.owners):
-            where = (0, None)
-        found.append(cute.local_tile(of_batch(x, one.matrix, batch), one.tile, where))
-    return found
 
 
 @cute.kernel
@@ -251,7 +176,7 @@ def attend(
     tiles, once, ring = shared(work, layouts_of(work))
     asking, given = once.make_participants()
     filling, reading = ring.make_participants()
-    cuts = cuts_of(work, wholes, block, batch)
+    cuts = attention_tiles(work, wholes, block, batch)
     ways = [way(*one) for one in zip(loads, cuts, tiles, strict=True)]
     count = len(side.owners)
     state = Pairs(work, QUADS, thread, block, batch, memories, numbers, sizes)
@@ -261,32 +186,4 @@ def attend(
         compute(given, reading, Registers(work, tiles, thread, state), state)
 
 
-@cute.jit
-def launch_side(
-    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
-    work: cutlass.Constexpr,
-):  # fmt: skip
-    """Launches `attend` for every block of owners."""
-    side, known = side_of(work), dict(zip(work.size_names, sizes, strict=False))
-    wholes = wholes_of(work, memories, known)
-    load, loads, coordinates = cpasync.CopyBulkTensorTileG2SOp(), [], []
-    for one, x, layout in zip(side.operands, wholes, layouts_of(work), strict=True):
-        part = cute.slice_(layout, (None, None, 0))
-        atom, tensor = cpasync.make_tiled_tma_atom(load, x, part, one.tile)
-        loads.append(atom)
-        coordinates.append(tensor)
-    flat, words = flat_tensors(work, memories, numbers, known)
-    attend(tuple(loads), tuple(coordinates), flat, words, sizes, work).launch(
-        grid=(cute.ceil_div(wholes[0].shape[0], side.rows), 1, number_of(work.batch, known)),
-        block=(2 * side.rows + WARP, 1, 1), stream=stream,
-    )  # fmt: skip
-
-
-@cute.jit
-def launch(
-    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
-    work: cutlass.Constexpr,
-):  # fmt: skip
-    """Launches the kernel of each side, one after the other."""
-    for side in cutlass.range_constexpr(len(work.sides)):
-        launch_side(memories, numbers, sizes, stream, replace(work, side=work.sides[side]))
+KERNELS = Kernels(attend, loads_of, lambda work: 2 * side_of(work).rows + WARP)

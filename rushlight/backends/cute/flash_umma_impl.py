@@ -13,36 +13,42 @@ flash_impl.py; a thread has one owner, whose row of tensor memory it alone reads
 Tensor memory: products (64 columns each), weights (32 each: two of 16 bits in one), sums.
 """
 
-from dataclasses import replace
-
 import cutlass
-from cuda.bindings.driver import CUstream
 from cutlass import cute, pipeline
-from cutlass.cute.nvgpu import cpasync, make_tiled_tma_atom_A, make_tiled_tma_atom_B, tcgen05
+from cutlass.cute.nvgpu import tcgen05
 from cutlass.cute.nvgpu.common import OperandMajorMode
-from cutlass.memory import SmemAllocator, TmemAllocator
 from cutlass.utils import blackwell_helpers as blackwell
 
 from rushlight.backends.cute.chips import tensor_columns
-from rushlight.backends.cute.epilogue_impl import number_of
 from rushlight.backends.cute.flash_claims import KEYS, STAGES, STEP
-from rushlight.backends.cute.flash_impl import cuts_of, fetch, wholes_of
-from rushlight.backends.cute.gemm_impl import ALIGN, MODES, flat_tensors
-from rushlight.backends.cute.gemm_umma_impl import (
+from rushlight.backends.cute.launch_impl import Kernels
+from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
+from rushlight.backends.cute.tiles_impl import (
+    MODES,
+    allocate,
+    attention_tiles,
+    bytes_of,
+    fetch,
+    way,
+)  # fmt: skip
+from rushlight.backends.cute.umma_impl import (
     ALONE,
     COLUMNS,
     FETCHER,
     MULTIPLIER,
     STORING,
     THREADS,
+    from_tensor_cores,
     group,
-    way,
+    layouts_of,
+    loads_of,
+    parts_of,
+    ring_of,
+    take_columns,
 )  # fmt: skip
-from rushlight.backends.cute.pairs_impl import ROWS, Pairs, side_of
 from rushlight.base.dtypes import float32
 
 LANE = 1 << 16  # from a row of tensor memory to the next
-STAGE = (None, None, None, 0)  # of a layout, one
 
 
 def product_of(work, number):
@@ -64,49 +70,24 @@ def sum_of(work, number):
     )  # fmt: skip
 
 
-def plans_of(work):
-    """(how it is multiplied, the tile of that, is it its left factor) of each operand."""
-    side, count, found = side_of(work), len(side_of(work).owners), []
-    for number in range(len(side.operands)):
-        which, at = divmod(number, count)
-        if which < 2:
-            tile = (STORING, KEYS, side.features[at])
-            found.append((product_of(work, at), tile, which == 0))
-        else:
-            at = number - 2 * count
-            found.append((sum_of(work, at), (STORING, side.results[at], KEYS), False))
-    return found
-
-
-def layouts_of(work):
-    """Where the operands lie in shared memory."""
-    make = {True: blackwell.make_smem_layout_a, False: blackwell.make_smem_layout_b}
-    return [
-        make[is_left](mma, tile, work.kind, one.stages)
-        for one, (mma, tile, is_left) in zip(side_of(work).operands, plans_of(work), strict=True)
-    ]
+def mmas_of(work):
+    """How each operand is multiplied."""
+    side = side_of(work)
+    products = [product_of(work, number) for number in range(len(side.owners))]
+    return [*products, *products, *(sum_of(work, number) for number in range(len(side.others)))]
 
 
 def shared(work, layouts):
     """Memory for a block of owners and for the ring; all that threads wait for."""
-    memory, kind = SmemAllocator(), work.kind
-    tiles = [memory.allocate_tensor(kind, x.outer, ALIGN, x.inner) for x in layouts]
-    count = len(side_of(work).owners)
-    sizes = [cute.size_in_bytes(kind, cute.slice_(x, STAGE)) for x in layouts]
-    alone = cute.make_layout(ALONE)
-    once, ring = (
-        pipeline.PipelineTmaUmma.create(
-            num_stages=stages, producer_group=group(), consumer_group=group(), tx_count=bytes_,
-            cta_layout_vmnk=alone,
-        )
-        for stages, bytes_ in ((1, sum(sizes[:count])), (STAGES, sum(sizes[count:])))
-    )  # fmt: skip
-    products = pipeline.PipelineUmmaAsync.create(
-        num_stages=1, producer_group=group(), consumer_group=group(STORING), cta_layout_vmnk=alone
-    )
+    kind, count = work.kind, len(side_of(work).owners)
+    tiles = allocate(kind, layouts)
+    once = ring_of(bytes_of(kind, layouts[:count]), 1)
+    ring = ring_of(bytes_of(kind, layouts[count:]), STAGES)
+    products = from_tensor_cores()
     weights = pipeline.PipelineAsyncUmma.create(
-        num_stages=1, producer_group=group(STORING), consumer_group=group(), cta_layout_vmnk=alone
-    )
+        num_stages=1, producer_group=group(STORING), consumer_group=group(),
+        cta_layout_vmnk=cute.make_layout(ALONE),
+    )  # fmt: skip
     return tiles, once, ring, products, weights
 
 
@@ -334,25 +315,18 @@ def attend(
     thread, _, _ = cute.arch.thread_idx()
     block, _, batch = cute.arch.block_idx()
     warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-    tiles, once, ring, products, weights = shared(work, layouts_of(work))
+    mmas = mmas_of(work)
+    tiles, once, ring, products, weights = shared(work, layouts_of(work, mmas))
     asking, given = once.make_participants()
     filling, reading = ring.make_participants()
     doing, done = products.make_participants()
     giving, taking = weights.make_participants()
-    tensor_memory = TmemAllocator(barrier_for_retrieve=pipeline.NamedBarrier(1, THREADS))
-    tensor_memory.allocate(tensor_columns(side.columns))
-    tensor_memory.wait_for_alloc()
+    tensor_memory = take_columns(tensor_columns(side.columns))
     place = tensor_memory.retrieve_ptr(cutlass.Float32)
     state = Pairs(work, ROWS, thread, block, batch, memories, numbers, sizes)
     if warp == FETCHER:
-        ways = []
-        cuts = cuts_of(work, wholes, block, batch)
-        for (mma, _, is_left), cut, load, tile in zip(
-            plans_of(work), cuts, loads, tiles, strict=True
-        ):
-            mine = mma.get_slice(0)
-            parts = mine.partition_A(cut) if is_left else mine.partition_B(cut)
-            ways.append(way(load, parts, tile))
+        cuts = parts_of(work, mmas, attention_tiles(work, wholes, block, batch))
+        ways = [way(*one) for one in zip(loads, cuts, tiles, strict=True)]
         count = len(side.owners)
         fetch(asking, filling, ways[:count], ways[count:], state, True)
     elif warp == MULTIPLIER:
@@ -364,34 +338,6 @@ def attend(
     tensor_memory.free(place)
 
 
-@cute.jit
-def launch_side(
-    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
-    work: cutlass.Constexpr,
-):  # fmt: skip
-    """Launches `attend` for every block of owners."""
-    known = dict(zip(work.size_names, sizes, strict=False))
-    wholes = wholes_of(work, memories, known)
-    load, loads, coordinates = cpasync.CopyBulkTensorTileG2SOp(), [], []
-    for (mma, tile, is_left), x, layout in zip(
-        plans_of(work), wholes, layouts_of(work), strict=True
-    ):
-        make = make_tiled_tma_atom_A if is_left else make_tiled_tma_atom_B
-        atom, tensor = make(load, x, cute.slice_(layout, STAGE), tile, mma, ALONE)
-        loads.append(atom)
-        coordinates.append(tensor)
-    flat, words = flat_tensors(work, memories, numbers, known)
-    attend(tuple(loads), tuple(coordinates), flat, words, sizes, work).launch(
-        grid=(cute.ceil_div(wholes[0].shape[0], STORING), 1, number_of(work.batch, known)),
-        block=(THREADS, 1, 1), stream=stream,
-    )  # fmt: skip
-
-
-@cute.jit
-def launch(
-    memories: tuple, numbers: cute.Pointer, sizes: tuple, stream: CUstream,
-    work: cutlass.Constexpr,
-):  # fmt: skip
-    """Launches the kernel of each side, one after the other."""
-    for side in cutlass.range_constexpr(len(work.sides)):
-        launch_side(memories, numbers, sizes, stream, replace(work, side=work.sides[side]))
+KERNELS = Kernels(
+    attend, lambda work, wholes: loads_of(work, mmas_of(work), wholes), lambda work: THREADS
+)

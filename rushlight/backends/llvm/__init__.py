@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from rushlight.backends.llvm.build import build, lower_text
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.backends.llvm.explain import lower_asm, picks
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
 from rushlight.backends.llvm.tiles_here import with_usable_tiles
 from rushlight.base.config import config
+from rushlight.base.deferred import deferred
 from rushlight.compiler.target import Backend, Caps, Missing
+
+# What makes code is half of this backend; a process whose kernels are on disk needs none of it.
+_BUILD, _EXPLAIN = "rushlight.backends.llvm.build", "rushlight.backends.llvm.explain"
 
 
 def find() -> Caps | Missing:
@@ -21,7 +23,8 @@ def find() -> Caps | Missing:
 
 
 BACKEND = Backend(
-    "llvm", find, build, load, lower_text, dump, restore, lower_asm=lower_asm, picks=picks
-)
+    "llvm", find, deferred(_BUILD, "build"), load, deferred(_BUILD, "lower_text"), dump, restore,
+    lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
+)  # fmt: skip
 
-__all__ = ["BACKEND", "build", "find", "load", "lower_text"]
+__all__ = ["BACKEND", "find", "load"]

@@ -32,11 +32,11 @@ from rushlight.backends.llvm.attention_sides import (
 from rushlight.backends.llvm.attention_thin import ThinAttentionEmitter
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.context import KernelContext
-from rushlight.backends.llvm.schedule import (
+from rushlight.backends.llvm.schedule import dot_grain
+from rushlight.backends.llvm.schedule_attention import (
     AttentionSchedule,
     ThinAttention,
     choose_attention_schedule,
-    dot_grain,
     for_bins,
 )
 from rushlight.backends.llvm.types import Launch, Scratch

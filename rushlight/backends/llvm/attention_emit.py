@@ -24,11 +24,8 @@ from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, max_value,
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
-from rushlight.backends.llvm.schedule import (
-    AttentionSchedule,
-    along_k,
-    panel_rows,
-)
+from rushlight.backends.llvm.schedule import along_k
+from rushlight.backends.llvm.schedule_attention import AttentionSchedule, panel_rows
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
 from rushlight.ir.symint import Expr, ceildiv, maximum

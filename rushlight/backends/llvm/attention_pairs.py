@@ -18,7 +18,7 @@ from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i6
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import in_vectors, lane_mask, min_value
-from rushlight.backends.llvm.schedule import AttentionSchedule
+from rushlight.backends.llvm.schedule_attention import AttentionSchedule
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.base.dtypes import DType, uint8
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from rushlight.backends.llvm.access import free_names, step_along
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.pack import Operand
-from rushlight.backends.llvm.schedule import AttentionSchedule, along_k, panel_rows
+from rushlight.backends.llvm.schedule import along_k
+from rushlight.backends.llvm.schedule_attention import AttentionSchedule, panel_rows
 from rushlight.compiler.tile.ir import (
     KEY_BLOCK,
     AttentionGrid,

@@ -34,7 +34,7 @@ from rushlight.backends.llvm.pack import (
     min_value,
 )
 from rushlight.backends.llvm.puts import emit_stores
-from rushlight.backends.llvm.schedule import ThinAttention
+from rushlight.backends.llvm.schedule_attention import ThinAttention
 from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, PairSum, Store

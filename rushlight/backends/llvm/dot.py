@@ -75,7 +75,8 @@ def lower_dot_grid(
     steps = emitter.inner.k.extent * (emitter.points if is_sliding else 1)
     work = maximum(schedule.mc * schedule.nc * steps // schedule.lanes, 1)
     count, grain = product(emitter.extents), dot_grain(work)
-    return [Launch(ctx.function.name, 0, count, emitter.local_bytes, grain, work)], []
+    launch = Launch(ctx.function.name, 0, count, emitter.local_bytes, grain, work)
+    return [replace(launch, keeps=() if is_sliding else tuple(emitter.keeps))], []
 
 
 def plan_dot(

@@ -48,12 +48,26 @@ class AheadOfB:
             step, count = PAIR_BYTES, s.columns * self.row_bytes // PAIR_BYTES
         else:
             step, count = self.row_bytes, s.kc
-        each = builder.udiv(builder.add(i64(count - 1), shares), shares)
-        low = builder.mul(share, each)
-        high = min_value(builder, builder.add(low, each), i64(count))
-        at = [builder.mul(n, i64(step)) for n in (low, builder.sub(high, i64(1)))]
-        place, last = (builder.gep(start, [offset], source_etype=I8) for offset in at)
-        return place, i64(step), last
+        return _part_of(builder, start, step, count, share, shares)
+
+
+def walk_through(
+    builder: ir.IRBuilder, start: ir.Value, nbytes: int, share: ir.Value, shares: ir.Value
+) -> Walk:
+    """Part `share` of `shares` of memory without gaps."""
+    return _part_of(builder, start, PAIR_BYTES, max(1, nbytes // PAIR_BYTES), share, shares)
+
+
+def _part_of(
+    builder: ir.IRBuilder, start: ir.Value, step: int, count: int, share: ir.Value,
+    shares: ir.Value,
+) -> Walk:  # fmt: skip
+    each = builder.udiv(builder.add(i64(count - 1), shares), shares)
+    low = builder.mul(share, each)
+    high = min_value(builder, builder.add(low, each), i64(count))
+    at = [builder.mul(n, i64(step)) for n in (low, builder.sub(high, i64(1)))]
+    place, last = (builder.gep(start, [offset], source_etype=I8) for offset in at)
+    return place, i64(step), last
 
 
 def ahead_of_b(grid: DotGrid, operand: Operand, s: DotSchedule) -> AheadOfB | None:

@@ -55,7 +55,7 @@ class DotFrame:
         self.element = value_type(grid.acc_dtype)
         self.vector = ir.VectorType(self.element, s.lanes)
         self.one_step = isinstance(k, int) and k <= s.kc
-        blocks = (ceildiv(inner.m.extent, s.mc), ceildiv(inner.n.extent, s.nc))
+        blocks = (ceildiv(inner.m.extent, s.m_step), ceildiv(inner.n.extent, s.n_step))
         self.extents = [*(axis.extent for axis in inner.batch), *blocks]
 
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
@@ -68,8 +68,8 @@ class DotFrame:
             builder = ctx.builder
             *batch, m_block, n_block = coordinates
             env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
-            m0, m_here = self._part(builder, m_block, grid.m.extent, s.mc)
-            n0, n_here = self._part(builder, n_block, grid.n.extent, s.nc)
+            m0, m_here = self._part(builder, m_block, grid.m.extent, s.m_step)
+            n0, n_here = self._part(builder, n_block, grid.n.extent, s.n_step)
             where = (env, m0, n0, m_here, n_here)
             k = ctx.int_expr(builder, grid.k.extent, {})
             if self.one_step:
@@ -83,12 +83,13 @@ class DotFrame:
                 self._step(builder, Block(*where, k0, kc, first, last))
 
     def _part(
-        self, builder: ir.IRBuilder, number: ir.Value, extent: object, size: int
+        self, builder: ir.IRBuilder, number: ir.Value, extent: object, step: object
     ) -> tuple[ir.Value, ir.Value]:
         """(start, length) of block `number` of an axis."""
-        start = builder.mul(number, i64(size))
+        size = self.ctx.int_expr(builder, step, {})
+        start = builder.mul(number, size)
         left = builder.sub(self.ctx.int_expr(builder, extent, {}), start)
-        return start, min_value(builder, left, i64(size))
+        return start, min_value(builder, left, size)
 
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""

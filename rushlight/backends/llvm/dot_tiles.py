@@ -71,6 +71,10 @@ class TileEmitter(DotEmitter):
         value, whole_m = cast(grid.a, int32), s.mc % s.lanes == 0
         return Operand(value, grid.k, grid.m, SIDE, SIDE, True, int32, None, whole_m)
 
+    @property
+    def keeps_a(self) -> bool:
+        return self.schedule.along_k_a  # else strips go through all rows of a block
+
     def _make_kernels(self) -> None:
         ctx, s = self.ctx, self.schedule
         self.ops = ops_of_kernel(ctx)

@@ -10,7 +10,7 @@ from rushlight.backends.llvm.build import lower_text
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.jit import assembly_of
-from rushlight.backends.llvm.schedule import choose_attention_schedule
+from rushlight.backends.llvm.schedule_attention import choose_attention_schedule
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Caps

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.caps import Target, initialize, initialize_all
 from rushlight.backends.llvm.tile_emulated import EMULATION, PREFIX
+from rushlight.runtime.cache import disk_cache
 
 _NUMBERS = itertools.count()
 _HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
@@ -86,3 +87,16 @@ def load_object(data: bytes, symbols: Sequence[str]) -> Library:
         builder.export_symbol(symbol)
     tracker = builder.link(_jit(), f"rushlight.{next(_NUMBERS)}")
     return Library(tracker, symbols)
+
+
+def kept_object(key: str, make: Callable[[], bytes]) -> bytes:
+    """Object code that every process needs, from disk or made. `key`: all that it depends on,
+    besides the version of LLVM."""
+    disk = disk_cache()
+    full = f"object {llvm.llvm_version_info} {key}"
+    data = None if disk is None else disk.get(full)
+    if data is None:
+        data = make()
+        if disk is not None:
+            disk.put(full, data)
+    return data

@@ -15,7 +15,7 @@ words.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from operator import is_, itemgetter
 from struct import Struct
@@ -33,6 +33,7 @@ from rushlight.compiler.target import Caps, HostCall, KernelCall, Plan
 from rushlight.ir.symint import Expr, Var, mul
 from rushlight.ir.symint_walk import substitute
 from rushlight.runtime.buffer import Buffer, allocate
+from rushlight.runtime.packed import Keep
 from rushlight.runtime.threads import num_threads
 
 # What one scalar operation of a cost hint takes, roughly: vector code in cache.
@@ -64,6 +65,23 @@ class Layout:
     pointers: list[int] = field(default_factory=list)
     scalars: ScalarSlots = field(default_factory=ScalarSlots)
     names: dict[str, int] = field(default_factory=dict)
+    # What may stay packed between runs; its address comes after those of the buffers.
+    keeps: list[Keep] = field(default_factory=list)
+    unchanged: frozenset[int] = frozenset()
+    buffers: int = 0
+    has_panels: bool = False
+
+    def put_kept(self, launch: Launch, buffers: Sequence[int]) -> None:
+        """Pointers to panels (behind the call's own): one that is always 0 where a source changes
+        in the run."""
+        for keep in launch.keeps:
+            sources = tuple(buffers[number] for number in keep.sources)
+            place = self.buffers
+            if self.unchanged.issuperset(sources):
+                self.keeps.append(replace(keep, sources=sources))
+                place += len(self.keeps)
+            self.pointers.append(place)
+            self.has_panels = True
 
     def put(self, *values: int | Expr) -> int:
         """Append words that are numbers or sizes; gives the position of the first."""
@@ -107,7 +125,10 @@ class LlvmPlan:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        layout = Layout(names={name: i for i, name in enumerate(plan.variables)})
+        layout = Layout(
+            names={name: i for i, name in enumerate(plan.variables)},
+            unchanged=_unchanged(plan), buffers=len(plan.buffers),
+        )  # fmt: skip
         self._buffers, self._variables = len(plan.buffers), len(plan.variables)
         self._status_at = layout.put(0)
         self._words_at = layout.put(*[0] * RUN_WORDS)
@@ -117,10 +138,17 @@ class LlvmPlan:
             self._add_region(region, layout, steps)
         self._write_tables(layout, steps)
         self._freeze(layout)
+        self.keeps = tuple(layout.keeps)
+        # Behind the buffers' addresses: no panels.
+        self._no_panels = [0] * (1 + len(self.keeps)) if layout.has_panels else []
         self._idle: list[_Run] = []
 
-    def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
-        """Run the plan; the status word. A list of pointers, or an int64 array, is fast to give."""
+    def run(
+        self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any],
+        panels: Sequence[int] = (),
+    ) -> int:  # fmt: skip
+        """Run the plan; the status word. A list of pointers, or an int64 array, is fast to give.
+        panels: for each of `keeps` a place (runtime/packed.py)."""
         plan = self.plan
         if len(pointers) != self._buffers or len(ints) != self._variables:
             raise ValueError(
@@ -131,6 +159,8 @@ class LlvmPlan:
             run = self._idle.pop()
         except IndexError:
             run = _Run(self)
+        if self._no_panels:
+            pointers = [*pointers, 0, *panels] if panels else [*pointers, *self._no_panels]
         # A run that is left half-way is not used again: its tables say how far it came.
         status = run.go(self, pointers, ints, numbers)
         self._idle.append(run)
@@ -289,6 +319,8 @@ def _steps_of(call: KernelCall, layout: Layout) -> list[_Step]:
             f"{len(program.params)}"
         )
     pointers = layout.put_pointers(call.buffers)
+    for launch in executable.launches:
+        layout.put_kept(launch, call.buffers)
     tables = (layout.put(*call.ints), layout.put_scalars(call))
     sizes = {var.name: value for var, value in zip(program.sizes, call.ints, strict=True)}
     steps = []
@@ -323,6 +355,12 @@ def _run_host(
     sizes = iter(sizes_of(*ints.tolist()))
     shapes = [tuple(islice(sizes, len(shape))) for shape in call.shapes]
     run_with_shapes(call, plan, addresses, shapes)
+
+
+def _unchanged(plan: Plan) -> frozenset[int]:
+    """The inputs that a run does not write over."""
+    inputs = {number for number, spec in enumerate(plan.buffers) if spec.kind == "input"}
+    return frozenset(inputs.difference(plan.meta.get("reuse", {}).values()))
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

@@ -24,6 +24,8 @@ from types import SimpleNamespace
 
 import llvmlite.binding as llvm
 
+from rushlight.backends.llvm.caps import Target, initialize
+from rushlight.backends.llvm.jit import compile_text, kept_object, load_object
 from rushlight.backends.llvm.pool_caller import CALLER
 from rushlight.backends.llvm.pool_place import PLACE, PLACE_NOWHERE
 from rushlight.backends.llvm.pool_text import WORKERS
@@ -126,18 +128,16 @@ def _words_ir() -> str:
 
 @functools.cache
 def native() -> SimpleNamespace:
-    """The compiled functions. Compiled once per process and never unloaded."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
+    """The compiled functions. Loaded once per process and never unloaded."""
+    initialize()
     triple = llvm.get_process_triple()
-    machine = llvm.Target.from_triple(triple).create_target_machine(opt=2, jit=True)
-    engine = llvm.create_lljit_compiler(machine)
-    library = llvm.JITLibraryBuilder().add_ir(pool_ir(triple)).add_current_process()
-    for name in _SIGNATURES:
-        library.export_symbol(name)
-    tracker = library.link(engine, "rushlight_pool")
+    text = pool_ir(triple)
+    # For any CPU of this kind: nothing here is worth its special instructions.
+    target = Target("", "", 16, avx512=False, fma=False, f16c=False, bfloat16_pairs=False)
+    data = kept_object(f"pool {triple} {text}", lambda: compile_text(text, target))
+    library = load_object(data, list(_SIGNATURES))
     functions = {
-        name: ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * arity)(tracker[name])
+        name: ctypes.CFUNCTYPE(result, *[ctypes.c_void_p] * arity)(library.addresses[name])
         for name, (result, arity) in _SIGNATURES.items()
     }
-    return SimpleNamespace(engine=engine, tracker=tracker, **functions)
+    return SimpleNamespace(library=library, **functions)

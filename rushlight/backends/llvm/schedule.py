@@ -21,9 +21,9 @@ from rushlight.backends.llvm.access import (
 from rushlight.backends.llvm.body import grain_of
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
-from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, DotGrid
+from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr, ceildiv, maximum
 from rushlight.ir.symint_walk import evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.
@@ -43,17 +43,9 @@ LONG_INSTANCE_WORK = 32 << 20
 # thread costs.
 PACK_COST = 16
 LATE_START = 1.15
-# Blocks of an axis of unknown length: enough instances for the threads in most cases.
-SYMBOLIC_BLOCK = 256
+# Of an axis of unknown length: the largest block (`_at_run` finds the size that fits).
+SYMBOLIC_BLOCK = 512
 UNKNOWN_SIZE = 1024
-# Owners of an instance of attention: packing the others is then a few percent of its work.
-OWNER_BLOCK = 128
-# Vectors of sums in a register block of attention.
-MOST_STORED = 8
-# More queries fill the lanes.
-THIN_QUERIES = 8
-# Sums of all queries of a batch element that one pass may hold: a share of the last cache.
-ONE_PASS_BYTES = 8 << 20
 # An operand of so few operations is little more than a load: cheap to evaluate and to emit twice.
 PLAIN_COST = 3
 # An operand that is read in place may be computed from several (packed numbers and their scales):
@@ -82,10 +74,22 @@ class DotSchedule:
     along_k_b: bool
     pairs: bool = False
     tiles: bool = False
+    # What an instance has of sizes that are only known at a run, at most mc and nc; 0: mc and nc.
+    m_here: int | Expr = 0
+    n_here: int | Expr = 0
 
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def m_step(self) -> int | Expr:
+        """From one instance's rows to the next one's."""
+        return self.mc if self.m_here == 0 else self.m_here
+
+    @property
+    def n_step(self) -> int | Expr:
+        return self.nc if self.n_here == 0 else self.n_here
 
     @property
     def row_step(self) -> int:
@@ -109,108 +113,6 @@ class ThinSchedule:
     unroll: int
     along_k_a: bool
     along_k_b: bool
-
-
-@dataclass(frozen=True)
-class AttentionSchedule:
-    """owners: of an instance, whole panels. vectors, lanes: a panel of owners. inner_rows: the
-    register block of the products. is_one_pass: the keys own, all blocks of them in one instance,
-    and the sums of the queries are made in the same pass."""
-
-    owners: int
-    vectors: int
-    lanes: int
-    inner_rows: int
-    is_one_pass: bool = False
-
-    @property
-    def columns(self) -> int:
-        return self.vectors * self.lanes
-
-
-@dataclass(frozen=True)
-class ThinAttention:
-    """For a softmax of few queries: keys lie in lanes, nothing but the queries is packed."""
-
-    lanes: int
-
-
-def choose_attention_schedule(
-    grid: AttentionGrid, side: str, target: Target, threads: int
-) -> AttentionSchedule | ThinAttention:
-    """The schedule of one side of an AttentionGrid ("l": queries own an instance, "s": keys), from
-    its sizes where they are numbers."""
-    if _is_thin(grid):
-        return ThinAttention(lanes_of(grid.acc_dtype, target))
-    return wide_attention_schedule(grid, side, target, threads)
-
-
-def _is_thin(grid: AttentionGrid) -> bool:
-    """Few queries, and widths that are numbers; k lies along its features."""
-    widths = [p.k.extent for p in grid.products]
-    widths += [1 if x.n is None else x.n.extent for x in grid.sums]
-    if grid.softmax is None or not all(isinstance(n, int) and n > 0 for n in widths):
-        return False
-    rows = grid.l.extent
-    if not isinstance(rows, int) or not 1 <= rows <= THIN_QUERIES:
-        return False
-    return not any(along_k(p.b, p.k, grid.s) for p in grid.products)
-
-
-def wide_attention_schedule(
-    grid: AttentionGrid, side: str, target: Target, threads: int
-) -> AttentionSchedule:
-    """Owners in lanes."""
-    lanes = lanes_of(grid.acc_dtype, target)
-    axis, runs = (grid.s, grid.runs_s) if side == "s" else (grid.l, grid.runs_l)
-    vectors = 1 if isinstance(axis.extent, int) and axis.extent <= lanes else 2
-    if runs is not None:  # a panel lies in one group
-        vectors = max(1, min(vectors, runs.group // lanes))
-    owners = OWNER_BLOCK if runs is None else min(OWNER_BLOCK, runs.rows)
-    sizes = [axis.extent, *(axis.extent for axis in grid.batch)]
-    one_pass = _suits_one_pass(grid, threads)
-    if all(isinstance(n, int) for n in sizes) and not one_pass:
-        instances = prod(sizes[1:])
-        while owners > KEY_BLOCK // 2 and instances * ceildiv(sizes[0], owners) < 4 * threads:
-            owners //= 2
-    found = AttentionSchedule(owners, vectors, lanes, 1, one_pass)
-    return replace(found, inner_rows=panel_rows(KEY_BLOCK, found, target))
-
-
-def for_bins(s: AttentionSchedule) -> AttentionSchedule:
-    """A schedule of queries that keeps the order of PairBins: blocks of KEY_BLOCK queries."""
-    vectors = s.vectors if KEY_BLOCK % s.columns == 0 else 1
-    return replace(s, owners=KEY_BLOCK, vectors=vectors, is_one_pass=False)
-
-
-def _suits_one_pass(grid: AttentionGrid, threads: int) -> bool:
-    """Both kinds of sums, enough batch elements for all threads, and room for what is summed."""
-    crossing = [x for x in grid.sums if x.over == "s"]
-    widths = [1 if x.n is None else x.n.extent for x in crossing]
-    sizes = [grid.l.extent, *widths, *(axis.extent for axis in grid.batch)]
-    if grid.softmax is not None or len(crossing) in (0, len(grid.sums)):
-        return False
-    if 0 in widths or not all(isinstance(n, int) for n in sizes):
-        return False
-    batch = prod(axis.extent for axis in grid.batch)
-    # One pass is 5 products of the 7 of two passes, but idle threads count.
-    turns = ceildiv(batch, threads) * threads
-    bytes_summed = grid.l.extent * sum(widths) * grid.acc_dtype.itemsize
-    return 5 * turns <= 7 * batch and bytes_summed <= ONE_PASS_BYTES
-
-
-def panel_rows(count: int, s: AttentionSchedule, target: Target) -> int:
-    """Rows of a register block for `count` rows, as in _register_block.
-
-    Its sums are chains of 64 or so, stored at once; stores of whole AVX-512 vectors in a row hold
-    multiply-adds up (measured on Zen 4: 108 GFLOP/s with blocks of 26 vectors, 116 with 8)."""
-    most = min(14, s.lanes, (target.registers - s.vectors - 1) // s.vectors)
-    if target.avx512:
-        most = min(most, MOST_STORED // s.vectors)
-    return min(
-        range(most, 0, -1),
-        key=lambda rows: max(1, -(-count // rows)) * max(rows * s.vectors + 1.3, 4.0),
-    )
 
 
 def choose_schedule(grid: DotGrid, target: Target, threads: int) -> DotSchedule | ThinSchedule:
@@ -267,10 +169,9 @@ def choose_dot_schedule(
         most = N_BLOCK * 3 // 2
     nc = _even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
-    return DotSchedule(
-        rows, vectors, lanes, mc, nc, kc,
-        along_k(grid.a, grid.m, grid.k, lanes), along_k(grid.b, grid.n, grid.k, lanes),
-    )  # fmt: skip
+    on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
+    here = _at_run(grid, mc, nc, rows, columns, threads)
+    return DotSchedule(rows, vectors, lanes, mc, nc, kc, *on_k, False, False, *here)
 
 
 def choose_sliding_schedule(
@@ -326,6 +227,23 @@ def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
         return max(1, min(most, SYMBOLIC_BLOCK) // unit) * unit
     blocks = max(1, ceildiv(extent, most))
     return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit
+
+
+def _at_run(
+    grid: DotGrid, mc: int, nc: int, rows: int, columns: int, threads: int
+) -> tuple[int | Expr, int | Expr]:
+    """Rows and columns of an instance where sizes are only known at a run: equal blocks of at most
+    mc x nc, about as many as a multiple of the threads. 0: the length is known."""
+    m, n = grid.m.extent, grid.n.extent
+    m_parts, n_parts = ceildiv(m, mc), maximum(ceildiv(n, nc), 1)
+    m_parts = ceildiv(ceildiv(m_parts * n_parts, threads) * threads, n_parts)
+    return _even_step(m, m_parts, rows), _even_step(n, n_parts, columns)
+
+
+def _even_step(extent: int | Expr, parts: int | Expr, unit: int) -> int | Expr:
+    if isinstance(extent, int):
+        return 0
+    return maximum(ceildiv(ceildiv(extent, maximum(parts, 1)), unit), 1) * unit
 
 
 def _share(

@@ -14,6 +14,7 @@ from rushlight.base.dtypes import find_dtype
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import text
+from rushlight.runtime.packed import Keep
 
 _SIZES = ("instances", "local_bytes", "cost")
 
@@ -24,6 +25,7 @@ def record_of(executable: LlvmExecutable) -> dict[str, Any]:
         {
             "symbol": launch.symbol,
             "grain": launch.grain,
+            "keeps": [[keep.key, keep.sources, keep.nbytes] for keep in launch.keeps],
             **{name: text(getattr(launch, name)) for name in _SIZES},
         }
         for launch in executable.launches
@@ -42,6 +44,7 @@ def restore(program: Program, record: dict[str, Any], object_bytes: bytes) -> Ll
             symbol=launch["symbol"],
             address=library.addresses[launch["symbol"]],
             grain=launch["grain"],
+            keeps=tuple(Keep(key, tuple(at), size) for key, at, size in launch["keeps"]),
             **{name: parse_size(launch[name], names) for name in _SIZES},
         )
         for launch in record["launches"]

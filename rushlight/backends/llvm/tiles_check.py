@@ -11,18 +11,17 @@ import ctypes
 import functools
 
 import numpy as np
-from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.context import I1, I8, I64, PTR
-from rushlight.backends.llvm.jit import compile_text, load_object
-from rushlight.backends.llvm.micro_tiles import TileShape, tile_kernel
-from rushlight.backends.llvm.tile_emulated import STATE_BYTES
-from rushlight.backends.llvm.tile_ops import SIDE, EmulatedTiles, TileOps
+from rushlight.backends.llvm.jit import kept_object, load_object
+from rushlight.base.deferred import deferred
 from rushlight.base.dtypes import DType, float32, int32
+from rushlight.base.sources import source_hash
 
-WORDS = 2 * SIDE
-SHAPE = (2 * SIDE, 2 * SIDE)
+WORDS = 32
+SHAPE = (32, 32)
+SYMBOL = "check_tiles"
+_object_of = deferred("rushlight.backends.llvm.tiles_check_code", "object_of")
 
 
 @functools.cache
@@ -74,23 +73,10 @@ def _int8_case() -> tuple[DType, np.ndarray, np.ndarray, np.ndarray]:
 
 def _multiply(a: np.ndarray, b: np.ndarray, dtype: DType, target: Target) -> np.ndarray:
     """The product of packed words by the micro kernel."""
-    module = ir.Module("tiles", context=ir.Context())
-    kernel = tile_kernel(module, TileShape(*SHAPE, dtype, WORDS, SIDE), target)
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [PTR] * 3), "check_tiles")
-    builder = ir.IRBuilder(function.append_basic_block("entry"))
-    ops = TileOps()
-    if target.tiles == "emulated":
-        state = builder.alloca(ir.ArrayType(I8, STATE_BYTES))
-        state.align, state.type = 64, PTR
-        ops = EmulatedTiles(state)
-    left, right, sums = function.args
-    ops.configure(builder)
-    sizes = I64(SHAPE[1]), I64(WORDS)
-    builder.call(kernel, [left, right, *sizes, sums, I1(1), *ops.args])
-    ops.release(builder)
-    builder.ret_void()
-    library = load_object(compile_text(str(module), target), ["check_tiles"])
+    key = f"tiles {target} {dtype.name} {source_hash()}"
+    data = kept_object(key, lambda: _object_of(dtype, target))
+    library = load_object(data, [SYMBOL])
     result = np.zeros(SHAPE, dtype.np)
-    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library.addresses["check_tiles"])
+    call = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library.addresses[SYMBOL])
     call(*(x.ctypes.data for x in (a, np.ascontiguousarray(b), result)))
     return result

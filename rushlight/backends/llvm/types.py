@@ -3,8 +3,9 @@
 A launch is a native function
     void k(i64 begin, i64 end, ptr bufs, ptr ints, ptr scalars, ptr local, ptr status)
 that runs the instances begin <= id < end. bufs: an array of data pointers in the order of
-program.buffers, then executable.scratch. ints: i64 in the order of program.sizes. scalars: 8-byte
-slots in the order of program.params, the value's own bits in the low bytes (a bool is 0 or 1).
+program.buffers, then executable.scratch, then `keeps`. ints: i64 in the order of program.sizes.
+scalars: 8-byte slots in the order of program.params, the value's own bits in the low bytes (a bool
+is 0 or 1).
 local: `local_bytes` of memory private to the thread, aligned to 64 bytes. status: one i64, set to
 the site number of a failed index check.
 """
@@ -17,6 +18,7 @@ from typing import Any
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
+from rushlight.runtime.packed import Keep
 
 Scratch = tuple[DType, int | Expr]
 
@@ -30,6 +32,7 @@ class Launch:
     local_bytes  scratch of one thread, likewise
     grain        how many neighbouring instances make one unit of work for a thread
     cost         a hint: about how many scalar operations one instance is
+    keeps        panels that may stay (kept.py): further pointers, in a program of this launch alone
     """
 
     symbol: str
@@ -38,6 +41,7 @@ class Launch:
     local_bytes: int | Expr = 0
     grain: int = 1
     cost: int | Expr = 1
+    keeps: tuple[Keep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

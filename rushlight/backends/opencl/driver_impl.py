@@ -14,6 +14,8 @@ from rushlight.compiler.target import Caps, Missing
 FIX = (
     "pip install 'rushlight[opencl]' (pyopencl, and PoCL for CPUs), or install the driver of a GPU"
 )
+XPU_FIX = "install its OpenCL driver; where there are several, RUSHLIGHT_OPENCL_DEVICE says which"
+INTEL = 0x8086  # vendors, as PCI numbers them
 DTYPES = (*ALL_DTYPES, *BYTE_FLOATS)
 CPU_THREADS, GPU_THREADS = 64, 256
 NEEDED = {
@@ -59,6 +61,21 @@ def find() -> Caps | Missing:
         progress=found.progress,
         subgroup=found.subgroup,
     )
+
+
+def serves(kind: str) -> Missing | None:
+    """Why the device that is used is not one of this type; None: it is."""
+    if kind != "xpu":
+        return None
+    found = require_driver()
+    if is_intel_gpu(found):
+        return None
+    return Missing(f"{found.device.name}, which OpenCL has here, is no GPU of Intel's", XPU_FIX)
+
+
+def is_intel_gpu(found: Driver) -> bool:
+    device = found.device
+    return device.vendor_id == INTEL and bool(device.type & found.cl.device_type.GPU)
 
 
 def has_doubles(device: Any) -> bool:

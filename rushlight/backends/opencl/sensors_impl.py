@@ -55,6 +55,17 @@ class OpenCLSensors:
         found = int(self.device.global_mem_cache_size)
         return found or unknown("last_level_cache_size", f"{self.device.name} tells none")
 
+    def memory_usage(self) -> float:
+        """Percent of the time in which its memory was read or written."""
+        return unknown("memory_usage", "OpenCL has no such query")
+
+    def compute_units(self) -> int:
+        return int(self.device.max_compute_units)
+
+    def is_integrated(self) -> bool:
+        """Does it share the host's memory?"""
+        return bool(self.device.host_unified_memory)
+
     def _of_host(self, question: str) -> Sensors:
         if not self.is_cpu:
             unknown(question, f"OpenCL has no such query, and {self.device.name} is not the CPU")

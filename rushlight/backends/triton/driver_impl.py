@@ -8,7 +8,9 @@ compiled for GPUs that are not here by `compile_impl.py`.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 from rushlight.backends.triton.language import SUBGROUP
 from rushlight.base.config import config
@@ -17,6 +19,8 @@ from rushlight.compiler.target import Caps, Missing
 from rushlight.runtime.cuda_impl import Gpu, open_gpu
 
 FIX = "pip install 'rushlight[triton]'"
+APART = "use the device 'cuda' before 'vulkan', or each in a process of its own"
+MAPS = Path("/proc/self/maps")
 INTERPRET = "RUSHLIGHT_TRITON_INTERPRET=1 runs the kernels in Triton's interpreter"
 DTYPES = frozenset(dtype.name for dtype in (*ALL_DTYPES, *BYTE_FLOATS))
 THREADS = 256
@@ -26,6 +30,8 @@ OLDEST = 8  # the first compute capability whose tensor cores these kernels are 
 def find() -> Caps | Missing:
     if importlib.util.find_spec("triton") is None:
         return Missing("triton is not installed", FIX)
+    if meets_lavapipe():
+        return Missing("Vulkan's lavapipe has loaded its LLVM, after which Triton's crashes", APART)
     if config.triton_interpret:
         return caps_of(_features("interpreted", ""))
     gpu = open_gpu()
@@ -35,6 +41,13 @@ def find() -> Caps | Missing:
     if not target:
         return Missing(f"no kernels for {gpu.name} (compute capability {gpu.capability})")
     return caps_of(_features(target, gpu.name))
+
+
+def meets_lavapipe() -> bool:
+    """Would triton be loaded into a process that has lavapipe (the other way round they live)?"""
+    if "triton" in sys.modules or "wgpu" not in sys.modules or not MAPS.exists():
+        return False
+    return "libvulkan_lvp" in MAPS.read_text()
 
 
 def _features(chip: str, name: str) -> str:

@@ -3,7 +3,8 @@
 A *point* is a node that gets a place of its own (a buffer, or a tile inside a kernel); every other
 node is inlined into the expressions of its users. Roots and the results of contractions,
 reductions, scans, sorts and scatters are points. An elementwise value becomes one when several
-kernels would compute it and reading it back is cheaper than computing it again.
+kernels would compute it and reading it back is cheaper than computing it again, or when it takes
+the place of more bytes (early.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from rushlight.compiler.fuse.early import early_points
 from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological
 
@@ -62,6 +64,7 @@ def choose_points(roots: Sequence[Node], hints: Hints, checks: Iterable[Node] = 
             reason = _reason(node, readers[node], users[node], reasons, repeats[node], hints)
             if reason:
                 reasons[node] = reason
+    reasons |= dict.fromkeys(early_points(order, readers, reasons, hints), "early")
     weights = _bound_inlining(order, reasons)
     points = [node for node in order if node in reasons]
     _recount(order, readers, reasons, users)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rushlight.compiler.compilation import NumberSlot
+from rushlight.compiler.given import NumberSlot
 from rushlight.ir.node import Node, buffer_node, make_node, scalar_node, topological
 from rushlight.ir.symint import Expr
 

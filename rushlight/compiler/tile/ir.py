@@ -140,6 +140,8 @@ class Map:
 
 @dataclass(frozen=True, eq=False)
 class ReduceItem:
+    """One of the results of a reduction: what is folded, how, and where it goes."""
+
     kind: str
     value: E
     dest: Buffer | Local

@@ -22,7 +22,8 @@ from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.jit import compile_text
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.dtypes import bool_, dtype_of_numpy
-from rushlight.compiler.pipeline import Graph, compile_graph
+from rushlight.compiler.given import Graph
+from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program

@@ -13,7 +13,8 @@ import numpy as np
 
 from rushlight.backends.llvm.build import build_object
 from rushlight.backends.llvm.types import LlvmExecutable
-from rushlight.compiler.pipeline import Graph, compile_graph
+from rushlight.compiler.given import Graph
+from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import Caps, HostCall, Plan
 from rushlight.ir.node import Node, topological
@@ -92,7 +93,8 @@ def _call(call, places: list[int], memory: _Memory) -> list[str]:
                for dtype, n in executable.scratch]  # fmt: skip
     pointers = [places[number] for number in call.buffers[: len(executable.program.buffers)]]
     ints = memory.put(np.array([*own.values(), 0], np.int64).tobytes())
-    listed = ", ".join(f"memory + {at}" for at in (*pointers, *scratch))
+    none = ["0" for launch in executable.launches for _ in launch.keeps]  # panels that stay
+    listed = ", ".join([*(f"memory + {at}" for at in (*pointers, *scratch)), *none])
     lines = [f"{{ void *bufs[] = {{{listed}}};"]
     for launch in executable.launches:
         count, local = evaluate(launch.instances, own), evaluate(launch.local_bytes, own)

@@ -35,11 +35,14 @@ def run(
     sizes: Mapping[str, int] | None = None,
     params: Mapping[str, object] | None = None,
     split: int = 1,
+    panels: Sequence[int] = (),
 ) -> int:
-    """Run all launches (each in `split` parts); the status word."""
+    """Run all launches (each in `split` parts); the status word. panels: of operands that stay
+    packed, if there are any."""
     program, sizes, params = executable.program, sizes or {}, params or {}
     scratch = [np.full(max(1, evaluate(n, sizes)), 0x5A, d.np) for d, n in executable.scratch]
-    pointers = np.array([a.ctypes.data for a in (*arrays, *scratch)] + [0], np.uint64)
+    none = [*panels] or [0] * (1 + sum(len(launch.keeps) for launch in executable.launches))
+    pointers = np.array([a.ctypes.data for a in (*arrays, *scratch)] + none, np.uint64)
     ints = np.array([sizes[v.name] for v in program.sizes] + [0], np.int64)
     slots = np.zeros(8 * len(program.params) + 8, np.uint8)
     for n, param in enumerate(program.params):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rushlight.backends.llvm.caps import split_target
-from rushlight.backends.llvm.schedule import (
+from rushlight.backends.llvm.schedule_attention import (
     ThinAttention,
     choose_attention_schedule,
     wide_attention_schedule,

@@ -71,6 +71,18 @@ def test_a_step_that_fails_is_told_and_the_next_ones_run(tmp_path) -> None:
     assert done.stdout.splitlines()[-1] == "failed: doctor compare"
 
 
+def test_packages_that_are_there_already_need_not_be_fetched(tmp_path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncase "$@" in *pip*) exit 1;; esac\n')
+    python.chmod(0o755)
+    (tmp_path / "tools").mkdir()
+    script = tmp_path / "tools" / SCRIPT.name
+    script.write_text(SCRIPT.read_text())
+    environ = {**os.environ, "PYTHON": str(python)}
+    done = subprocess.run(["bash", str(script), "60"], env=environ, capture_output=True, text=True)
+    assert done.returncode == 0 and "install: status 1" in done.stdout
+
+
 def test_what_is_wrong_or_fails_is_told(monkeypatch, capsys) -> None:
     module = compare_module()
 

@@ -19,6 +19,7 @@ from rushlight.base.dtypes import float32, int64
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program, Store
 from rushlight.ir.scalar import acc, cast, const, ge, index, load, lt
 from rushlight.ir.symint import Var, floordiv, mod
+from rushlight.ir.symint_walk import evaluate
 from tests.unit.backends.dot_cases import (
     AVX2,
     AVX512,
@@ -157,6 +158,24 @@ def test_no_thread_has_much_more_to_do_than_the_others():
             assert isinstance(s, DotSchedule)
             turns = -(-(-(-m // s.mc) * -(-n // s.nc)) // threads)
             assert turns * s.mc * s.nc <= 1.15 * m * n / threads, (m, n, k, threads, s)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("k", [64, 2048])
+def test_sizes_known_at_a_run_are_shared_out_as_well(threads, k):
+    """Blocks lie within the memory that the code has for them, and serve all threads."""
+    m, n = Var("M", 1), Var("N", 1)
+    target = split_target(AVX512.features)
+    s = choose_schedule(matmul(1, m, n, k).grid, target, threads)
+    assert isinstance(s, DotSchedule)
+    for rows in (1, 14, 15, 255, 256, 257, 700, 1024, 4096):
+        for columns in (33, 256, 512, 513, 1030):
+            env = {"M": rows, "N": columns}
+            mc, nc = evaluate(s.m_step, env), evaluate(s.n_step, env)
+            assert 0 < mc <= s.mc and 0 < nc <= s.nc and mc % s.rows == nc % s.columns == 0
+            turns = -(-(-(-rows // mc) * -(-columns // nc)) // threads)
+            if rows >= 256 * threads and columns % 256 == 0:
+                assert turns * mc * nc <= 1.2 * rows * columns / threads, (env, s)
 
 
 def test_programs_of_one_module_share_the_micro_kernel():

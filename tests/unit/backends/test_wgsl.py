@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +24,7 @@ from rushlight.compiler.target import Missing
 from rushlight.testing.conformance import run, template_cases
 
 CASES = {case.name: case for case in template_cases()}
+ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(rushlight.backends.__file__).parent / "wgsl"
 
 
@@ -71,3 +76,31 @@ def test_text_is_wgsl() -> None:
     assert "var<workgroup> part_1: array<f32, " in text
     assert "long" not in text and "float" not in text.replace("_float32", "")
     assert text.count("{") == text.count("}")
+
+
+BOTH = """
+import rushlight as torch
+print((torch.ones(3, device="vulkan") * 2).sum().item())
+try:
+    torch.ones(3, device="cuda")
+except AssertionError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(
+    not all(importlib.util.find_spec(name) for name in ("wgpu", "triton")),
+    reason="pip install wgpu triton",
+)
+def test_triton_is_not_loaded_into_a_process_with_lavapipe() -> None:
+    """Where the two LLVMs met, the process ended in a crash."""
+    done = subprocess.run(
+        [sys.executable, "-c", BOTH], capture_output=True, text=True, timeout=300,
+        env={**os.environ, "RUSHLIGHT_TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    if "is not available" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    caps = find_backend("wgsl").find()
+    is_lavapipe = not isinstance(caps, Missing) and "llvmpipe" in caps.features
+    assert done.stdout.startswith("6.0") and ("lavapipe" in done.stdout) == is_lavapipe

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import rushlight as torch
 from rushlight.backends import find_backend
+from rushlight.backends.opencl import driver_impl, session_impl
+from rushlight.base import devices
 from rushlight.base.config import config
 from rushlight.compiler.target import Missing
 
@@ -15,11 +19,42 @@ needs_opencl = pytest.mark.skipif(not HERE, reason="no OpenCL device here")
 
 
 def test_a_device_that_is_not_there_says_why() -> None:
-    with pytest.raises(RuntimeError, match="device 'xpu' is not available: no code.+'opencl'"):
+    why = "is no GPU of Intel's.+RUSHLIGHT_OPENCL_DEVICE" if HERE else r"rushlight\[opencl\]"
+    with pytest.raises(RuntimeError, match=f"device 'xpu' is not available: .*{why}"):
         torch.zeros(3, device="xpu")
+    with pytest.raises(RuntimeError, match="device 'hip' is not available: no code.+'opencl'"):
+        torch.zeros(3, device="hip")
     with config.override(triton_interpret=False):
         with pytest.raises(AssertionError, match="not compiled with CUDA enabled\n.+install"):
             torch.zeros(3, device="cuda")
+
+
+@needs_opencl
+def test_an_intel_gpu_of_opencl_is_xpu(monkeypatch) -> None:
+    """Which PoCL's device is taken for here. What it computes, OpenCL computes."""
+    monkeypatch.setattr(driver_impl, "is_intel_gpu", lambda found: True)
+    monkeypatch.setattr(devices, "_HERE", dict(devices._HERE))
+    launched, launch = [], session_impl.OpenCLSession.launch
+    monkeypatch.setattr(
+        session_impl.OpenCLSession, "launch",
+        lambda session, one: (launched.append(one), launch(session, one)),
+    )  # fmt: skip
+    x = torch.arange(6.0).to("xpu")
+    total = (x * 2).sum()
+    assert total.item() == 30.0 and launched
+    assert x.device == total.device == torch.device("xpu")
+    with pytest.raises(RuntimeError, match="there is one device of this type, 'xpu:0'"):
+        torch.zeros(3, device="xpu:1")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "kind", "is_one"),
+    [(driver_impl.INTEL, 4, True), (driver_impl.INTEL, 2, False), (0x10DE, 4, False)],
+)
+def test_an_intel_gpu_is_told_from_intels_cpus_and_others_gpus(vendor, kind, is_one) -> None:
+    cl = SimpleNamespace(device_type=SimpleNamespace(CPU=2, GPU=4))
+    found = SimpleNamespace(cl=cl, device=SimpleNamespace(vendor_id=vendor, type=kind))
+    assert driver_impl.is_intel_gpu(found) == is_one
 
 
 @pytest.mark.skipif(HERE, reason="there is an OpenCL device")

@@ -8,6 +8,7 @@ import pytest
 import rushlight as torch
 from rushlight.base.config import config
 from rushlight.engine import watch
+from rushlight.engine.listen import Listener
 from rushlight.engine.only import Only
 from rushlight.engine.realize import flush
 
@@ -173,7 +174,7 @@ def test_kernels_are_told_in_the_order_in_which_they_run(operands):
     """A kernel that waits for its reader runs after kernels that were recorded later."""
     told, planned = [], []
 
-    class Ears(watch.Listener):
+    class Ears(Listener):
         def run(self, run):
             told.append(run.info.label)
 

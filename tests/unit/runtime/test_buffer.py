@@ -91,6 +91,7 @@ def test_freed_memory_is_reused_and_counted():
         "memory_allocated": 0,
         "max_memory_allocated": size_class(5000),
         "memory_cached": size_class(5000),
+        "packed_weights": 0,
     }
     again = own.take(size_class(5000))
     assert again.address == address

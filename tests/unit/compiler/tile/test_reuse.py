@@ -9,7 +9,8 @@ import pytest
 
 import rushlight.ops as O
 from rushlight.base.dtypes import DType, float32, float64, int64
-from rushlight.compiler.pipeline import Graph, NumberSlot, compile_graph
+from rushlight.compiler.given import Graph, NumberSlot
+from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import KernelCall, Plan
 from rushlight.compiler.tile.ir import Program

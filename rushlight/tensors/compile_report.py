@@ -1,0 +1,159 @@
+"""What `compile` made of the calls of a function, and why it had to look again.
+
+In: a compiled function or module. Out: one line for each call that was not replayed: it ran to show
+its code, was compiled (how many kernels, how many guarded values), or is ordinary lazy code; and
+the reason, for a call that was compiled before the guard that failed, with both values:
+
+>>> import rushlight as torch
+>>> f = torch.compile(lambda x: x * 2)
+>>> for size in (2, 2, 3):
+...     _ = f(torch.ones(size))
+>>> print(torch.compile_report(f))  # doctest: +ELLIPSIS
+<lambda> at ...: 3 captures, 0 replays
+  capture 1: ran to see its code: the first call
+  capture 2: compiled, 1 kernel, ... guards: the code it runs was not known before
+  capture 3: compiled, 1 kernel, ... guards: argument 0: shape (2,) -> (3,)
+
+The setting TORCH_LOGS (`torch._logging.set_logs`) prints these lines as they come: `recompiles`
+those of what was compiled before, `graph_breaks` those of lazy code, `dynamo` all.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.base.config import config
+from rushlight.tensors.replay import Replay
+from rushlight.tensors.replay_reasons import why_not
+
+MAX_EVENTS = 64  # kept for each function; later ones push out the first
+_TENSOR_PARTS = ("shape", "dtype", "requires_grad", "class", "strides", "memory of another library")
+_MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting of kernels")
+
+
+@dataclass(frozen=True)
+class Event:
+    """kind: "seen", "compiled", "recompiled" or "lazy", as TORCH_LOGS tells them apart."""
+
+    capture: int
+    kind: str
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"capture {self.capture}: {self.what}: {self.why}"
+
+
+class History:
+    """The events of one compiled function. `why` is the reason for the capture that runs."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
+        self.captures = 0
+        self.why = ""
+        self._again = False
+        self._key: tuple | None = None
+        self._programs: weakref.WeakSet = weakref.WeakSet()
+
+    @property
+    def name(self) -> str:
+        """The function and where it is."""
+        function = self._function
+        code = getattr(getattr(function, "forward", function), "__code__", None)
+        name = getattr(function, "__name__", type(function).__name__)
+        return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
+
+    def begin(self, key: tuple, entries: Sequence[Replay], tensors: Sequence[Any]) -> None:
+        """A capture starts. `entries`: those for this kind of arguments, whose guards failed."""
+        last = self.events[-1] if self.events else None
+        self.captures += 1
+        self._again = bool(entries)
+        if last is None:
+            self.why = "the first call"
+        elif entries:
+            self.why = "; or ".join(dict.fromkeys(why_not(entry, tensors) for entry in entries))
+        elif self._key is not None and self._key != key:
+            self.why = "; ".join(_differences(self._key, key))
+            self._again = any(e.kind in ("compiled", "recompiled") for e in self.events)
+        elif last.kind == "seen":
+            self.why = "the code it runs was not known before"
+        else:
+            self.why = f"the call before was {last.what}"
+        self._key = key
+
+    def seen(self, changed: str) -> None:
+        """The call ran code that was not known, or changed Python values."""
+        what = f"ran as lazy code, it changed {changed}" if changed else "ran to see its code"
+        self._add("seen", what, self.why)
+
+    def compiled(self, entry: Replay, guards: int) -> None:
+        count = len(entry.program.plan.meta["kernels"])
+        kernels = f"{count} kernel{'s' * (count != 1)}"
+        if entry.program in self._programs:
+            kernels += " of a program that was there"
+        elif "stored" in entry.program.plan.meta["how"]:
+            kernels += " from disk"
+        self._programs.add(entry.program)
+        kind = "recompiled" if self._again else "compiled"
+        self._add(kind, f"compiled, {kernels}, {guards} guards", self.why)
+
+    def lazy(self, reason: str) -> None:
+        """The call is not replayed, for this reason."""
+        self._add("lazy", "runs as ordinary lazy code", reason)
+
+    def _add(self, kind: str, what: str, why: str) -> None:
+        event = Event(self.captures, kind, what, why)
+        self.events.append(event)
+        wanted = {word.lstrip("+") for word in config.logs.split(",")}
+        if {"recompiled": "recompiles", "lazy": "graph_breaks"}.get(kind) in wanted or (
+            "dynamo" in wanted
+        ):
+            print(f"[compile] {self.name}: {event}", file=sys.stderr)
+
+
+def _differences(before: tuple, now: tuple) -> list[str]:
+    """How the keys of two calls differ: (structure, leaves, aliases, modes)."""
+    if before[0] != now[0] or len(before[1]) != len(now[1]):
+        return ["the arguments have another structure"]
+    found = [
+        f"argument {number}: {_leaf_difference(old, new)}"
+        for number, (old, new) in enumerate(zip(before[1], now[1], strict=True))
+        if old != new
+    ]
+    if before[2] != now[2] and not found:
+        found.append("other arguments share memory")
+    pairs = zip(_MODES, before[3], now[3], strict=True)
+    return found + [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
+
+
+def _leaf_difference(old: tuple, new: tuple) -> str:
+    if len(old) == len(new) == 3:  # numbers and texts: class, value, text of a float
+        return f"{old[1]!r} -> {new[1]!r}"
+    if len(old) < 4 or len(new) < 4:
+        return "another object" if len(old) == len(new) else "a tensor or not"
+    pairs = zip(_TENSOR_PARTS, old, new, strict=False)
+    parts = [f"{name} {_shown(a)} -> {_shown(b)}" for name, a, b in pairs if a != b]
+    return ", ".join(parts) or "a view or not"
+
+
+def _shown(part: Any) -> str:
+    return part.__name__ if isinstance(part, type) else str(part)
+
+
+def compile_report(compiled: Any) -> str:
+    """What `compile` made of a function's or module's calls, and why, as text (see above).
+
+    TypeError for what `compile` did not make.
+    """
+    function = getattr(compiled, "__dict__", {}).get("_compiled", compiled)
+    history = getattr(function, "history", None)
+    if not isinstance(history, History):
+        raise TypeError(f"compile_report: expected what compile gives, got {type(compiled)}")
+    head = f"{history.name}: {history.captures} captures, {function.replays} replays"
+    return "\n".join([head, *(f"  {event}" for event in history.events)])
