@@ -38,6 +38,7 @@ def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
 BACKEND = Backend(
     "llvm", find, build, load, deferred(_BUILD, "lower_text"), dump, restore,
     lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
+    in_parallel=True,
 )  # fmt: skip
 
 __all__ = ["BACKEND", "find", "load"]
