@@ -25,6 +25,7 @@ def find() -> Caps | Missing:
 BACKEND = Backend(
     "llvm", find, deferred(_BUILD, "build"), load, deferred(_BUILD, "lower_text"), dump, restore,
     lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
+    in_parallel=True,
 )  # fmt: skip
 
 __all__ = ["BACKEND", "find", "load"]

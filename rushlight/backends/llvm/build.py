@@ -1,9 +1,14 @@
-"""build(programs, caps): tile programs to loaded native code. One LLVM module for all of them."""
+"""build(programs, caps): tile programs to loaded native code, an LLVM module for each.
+
+Python lowers one program while a second thread has LLVM compile the one before: LLVM runs without
+Python's lock. More threads would wait for each other, since llvmlite lets one call in at a time.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 
 import llvmlite.ir as ir
@@ -29,9 +34,19 @@ _LOWER: dict[type, Callable[..., tuple[list[Launch], list[Scratch]]]] = {
 
 def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
     """One executable per program, in order."""
-    module, lowered = lower(programs, caps)
-    data = compile_text(str(module), split_target(caps.features))
-    return attach(lowered, data)
+    target = split_target(caps.features)
+    if len(programs) == 1:
+        module, lowered = lower(programs, caps)
+        return attach(lowered, compile_text(str(module), target))
+    compiling: list[tuple[list[LlvmExecutable], Future[bytes]]] = []
+    helper = ThreadPoolExecutor(1, "rushlight-compiler")
+    try:
+        for program in programs:
+            module, lowered = lower([program], caps)
+            compiling.append((lowered, helper.submit(compile_text, str(module), target)))
+        return [e for lowered, data in compiling for e in attach(lowered, data.result())]
+    finally:
+        helper.shutdown(cancel_futures=True)
 
 
 def lower(programs: Sequence[Program], caps: Caps) -> tuple[ir.Module, list[LlvmExecutable]]:

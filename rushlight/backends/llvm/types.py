@@ -48,7 +48,7 @@ class Launch:
 class LlvmExecutable:
     """A compiled program. The code stays loaded while `library` is referred to.
 
-    object_bytes is the object file that holds the symbols of all programs built together.
+    object_bytes is the object file that holds the symbols of the launches.
     """
 
     program: Program

@@ -206,6 +206,8 @@ def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) 
 def _is_of_rows(node: Node, hints: Hints) -> bool:
     """Made of several values as large and of their sums: the kernel of the sums has them at hand
     and stores one, where a product that makes it would read them all again (a norm's gradient)."""
+    if node.name == "cast" and node.dtype.itemsize > node.src[0].dtype.itemsize:
+        return False  # the narrow value, which is smaller, is asked in its turn
     size, loads, rows, seen, stack = hints.numel(node), 0, False, {node}, list(node.src)
     while stack and len(seen) < MAX_INLINED_OPS // 2:
         here = stack.pop()
