@@ -8,8 +8,10 @@ the reason, for a call that was compiled before the guard that failed, with both
 >>> f = torch.compile(lambda x: x * 2)
 >>> for size in (2, 2, 2, 2, 3):
 ...     _ = f(torch.ones(size))
->>> print(torch.compile_report(f).splitlines()[-1])  # doctest: +ELLIPSIS
-  capture ...: compiled, 1 kernel..., ... guards: argument 0: shape (2,) -> (3,)
+>>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
+True
+
+A whole line: `capture 3: compiled, 1 kernel, 4 guards: SETTING.scale: 2.0 -> 3.0`.
 
 The setting TORCH_LOGS (`torch._logging.set_logs`) prints these lines as they come: `recompiles`
 those of what was compiled before, `graph_breaks` those of lazy code, `dynamo` all.
