@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.base.sources import source_hash
 from rushlight.compiler.target import Backend, Caps, Executable
@@ -23,7 +24,8 @@ _LOCK = threading.Lock()
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:
-    return "|".join((key, backend.name, caps.features, source_hash()))
+    tuned = f"|tuned for {caps.threads} threads" if config.max_autotune else ""
+    return "|".join((key, backend.name, caps.features, source_hash())) + tuned
 
 
 def build_kernels(

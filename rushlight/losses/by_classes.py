@@ -99,7 +99,7 @@ class ByClasses(Chunks):
             z, part = self.logits(x, d, classes), self._part(d, rows, classes)
             found = merged(found, self._sums_of(z, part))
             del z, part
-            torch.flush()
+            chunks.compute_now()
         return found
 
     def _sums_of(self, z: Any, part: Parts) -> RowSums:
@@ -169,7 +169,7 @@ class ByClasses(Chunks):
                 if d_b is not None:
                     d_b[classes, d] = of_b.to(d_b.dtype)
                 del of_w, of_b
-                torch.flush()
+                chunks.compute_now()
         return [d_x, d_w, d_b]
 
     def _block_gradients(
@@ -194,5 +194,5 @@ class ByClasses(Chunks):
             if of_b is not None:
                 of_b += g.sum(0)
             del x, z, g, parts
-            torch.flush()
+            chunks.compute_now()
         return of_w, of_b

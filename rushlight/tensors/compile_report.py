@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
+from rushlight.engine.programs import measured
 from rushlight.tensors.replay import Replay
 from rushlight.tensors.replay_reasons import why_not
 
@@ -38,7 +39,8 @@ _MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting
 
 @dataclass(frozen=True)
 class Event:
-    """kind: "seen", "compiled", "recompiled" or "lazy", as TORCH_LOGS tells them apart."""
+    """kind: "seen", "compiled", "recompiled" or "lazy", as TORCH_LOGS tells them apart; "tuned"
+    (before "compiled"): a product whose schedules were measured."""
 
     capture: int
     kind: str
@@ -93,6 +95,8 @@ class History:
         self._add("seen", what, self.why)
 
     def compiled(self, entry: Replay, guards: int) -> None:
+        for label, decision in measured(entry.program):
+            self._add("tuned", f"{label} is {decision.choice}", decision.reasons[0])
         count = len(entry.program.plan.meta["kernels"])
         kernels = f"{count} kernel{'s' * (count != 1)}"
         if entry.program in self._programs:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
+from rushlight.base.config import config
 from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
@@ -28,7 +29,8 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
-from rushlight.engine.realize import LOCK, flush
+from rushlight.engine.programs import measured
+from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE
 from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
@@ -44,7 +46,7 @@ from rushlight.tensors.user_backend import BackendFunction
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
 BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
-# PyTorch's names for how long to search; the search here is the same for all.
+# PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
@@ -64,9 +66,11 @@ def compile(  # noqa: A001  (PyTorch's name)
 ) -> Any:
     """Make a function, module or whole training step replay as one program.
 
-    Usable as a decorator. `dynamic`, `mode`, `options` are accepted: sizes become symbolic at the
-    second sight whatever `dynamic` says. `backend` is a name of BACKENDS, or a callable that gets
-    each graph and its example inputs and gives what is called in its place (`user_backend.py`).
+    Usable as a decorator. `dynamic` is accepted: sizes become symbolic at the second sight
+    whatever it says. `mode="max-autotune"` (or the option max_autotune) measures schedules of
+    matrix products when it compiles them, once for a machine; `tuned` says which. `backend` is a
+    name of BACKENDS, or a callable that gets each graph and its example inputs and gives what is
+    called in its place (`user_backend.py`).
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -86,7 +90,7 @@ def compile(  # noqa: A001  (PyTorch's name)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
-        compiled = CompiledFunction(model, fullgraph)
+        compiled = CompiledFunction(model, fullgraph, _wants_tuning(mode, options))
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
                     "options": options}  # fmt: skip
@@ -103,6 +107,12 @@ def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
         )
     if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+
+
+def _wants_tuning(mode: str | None, options: Any) -> bool:
+    given = options if isinstance(options, dict) else {}
+    asked = (given.get("max_autotune"), given.get("max_autotune_gemm"))
+    return any(asked) or "max-autotune" in (mode or "")
 
 
 class _Ways(Ways):
@@ -189,8 +199,9 @@ def last_call(entry: Replay, args: tuple, kwargs: dict) -> LastCall | None:
 class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool, tunes: bool = False) -> None:
         self._fn = fn
+        self._tunes = tunes
         self._fullgraph = fullgraph
         self._kinds: dict[Any, _Kind] = {}
         self._codes = Codes()
@@ -222,6 +233,7 @@ class CompiledFunction:
             if len(self._kinds) > MAX_KEYS:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
+            PENDING.tunes |= self._tunes  # its kernels are made by the next flush
             return self._fn(*args, **kwargs)
         with LOCK:
             for entry in kind.entries:
@@ -232,7 +244,20 @@ class CompiledFunction:
                     self._last = last_call(entry, args, kwargs)
                     return result
             self.history.begin(key, kind.entries, tensors)
-        return self._capture(kind, leaves, spec, tensors, args, kwargs)
+        if not self._tunes:
+            return self._capture(kind, leaves, spec, tensors, args, kwargs)
+        with config.override(max_autotune=True):
+            result = self._capture(kind, leaves, spec, tensors, args, kwargs)
+        PENDING.tunes |= kind.lazy
+        return result
+
+    @property
+    def tuned(self) -> dict[str, Any]:
+        """What was measured for its products, by kernel: a Decision for the schedule taken, with
+        what it gains and the time of each candidate as reasons."""
+        entries = [entry for kind in self._kinds.values() for entry in kind.entries]
+        found = [item for entry in entries for item in measured(entry.program)]
+        return {f"{label} {number}": decision for number, (label, decision) in enumerate(found)}
 
     # capturing ----------------------------------------------------------------------------------
 

@@ -218,3 +218,30 @@ def test_a_compilation_that_fails_in_the_other_thread_is_an_error_here(
     with pytest.raises(RuntimeError, match="LLVM refuses"):
         build.build([add_number("i", 1.0), add_number("i", 2.0)], caps)
     assert not [t for t in threading.enumerate() if t.name.startswith("rushlight-compiler")]
+
+
+def test_a_second_process_loads_nothing_that_makes_code(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "import rushlight as torch\n"
+        "x = torch.ones(40, 30, requires_grad=True)\n"
+        "torch.softmax(x @ x.T, 1).square().sum().backward()\n"
+        "x.grad.numpy()\n"
+        "makers = ('compiler.pipeline', 'backends.llvm.build', 'backends.llvm.body',\n"
+        "          'engine.listen', 'engine.report', 'backends.llvm.context')\n"
+        "print(sorted(m for m in makers if f'rushlight.{m}' in sys.modules))\n"
+    )
+    environment = child_environment(RUSHLIGHT_CACHE_DIR=str(tmp_path), CHECK="0")
+    tmp_path.chmod(0o700)
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert "backends.llvm.build" in said[0] and "compiler.pipeline" in said[0]
+    assert said[1] == "[]"
