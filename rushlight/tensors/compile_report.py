@@ -29,6 +29,7 @@ from typing import Any
 
 from rushlight.base.config import config
 from rushlight.tensors.replay import Replay
+from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
 
 MAX_EVENTS = 64  # kept for each function; later ones push out the first
@@ -69,7 +70,9 @@ class History:
         name = getattr(function, "__name__", type(function).__name__)
         return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 
-    def begin(self, key: tuple, entries: Sequence[Replay], tensors: Sequence[Any]) -> None:
+    def begin(
+        self, key: tuple, entries: Sequence[Replay | GraphReplay], tensors: Sequence[Any]
+    ) -> None:
         """A capture starts. `entries`: those for this kind of arguments, whose guards failed."""
         last = self.events[-1] if self.events else None
         self.captures += 1
@@ -92,7 +95,13 @@ class History:
         what = f"ran as lazy code, it changed {changed}" if changed else "ran to see its code"
         self._add("seen", what, self.why)
 
-    def compiled(self, entry: Replay, guards: int) -> None:
+    def compiled(self, entry: Replay | GraphReplay, guards: int) -> None:
+        kind = "recompiled" if self._again else "compiled"
+        if isinstance(entry, GraphReplay):
+            steps = len(entry.recipe.steps)
+            what = f"kept {steps} nodes and their gradient, compiled with the backward pass"
+            self._add(kind, f"{what}, {guards} guards", self.why)
+            return
         count = len(entry.program.plan.meta["kernels"])
         kernels = f"{count} kernel{'s' * (count != 1)}"
         if entry.program in self._programs:
@@ -100,7 +109,6 @@ class History:
         elif "stored" in entry.program.plan.meta["how"]:
             kernels += " from disk"
         self._programs.add(entry.program)
-        kind = "recompiled" if self._again else "compiled"
         self._add(kind, f"compiled, {kernels}, {guards} guards", self.why)
 
     def lazy(self, reason: str) -> None:

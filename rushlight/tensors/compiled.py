@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
+from rushlight.autograd.node import GradFn
 from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
@@ -29,7 +30,7 @@ from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import LOCK, flush
-from rushlight.engine.snapshot import SIMPLE
+from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
@@ -37,8 +38,9 @@ from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.numbers import Defaults
-from rushlight.tensors.replay import Replay, TensorGuards, forget_values
+from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
+from rushlight.tensors.replay_graph import GraphReplay, build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
@@ -126,11 +128,14 @@ class _Ways(Ways):
         return value._fn if isinstance(value, CompiledFunction) else value
 
 
+Entry = Replay | GraphReplay
+
+
 class _Kind:
     """What is known about calls with one kind of arguments."""
 
     def __init__(self) -> None:
-        self.entries: list[Replay] = []
+        self.entries: list[Entry] = []
         self.refusals = self.captures = 0
         self.lazy = False
 
@@ -143,9 +148,6 @@ def _mode() -> tuple:
     return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
 
 
-_argument_parts = operator.attrgetter(
-    "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
-)
 _storage = operator.attrgetter("_storage")
 
 
@@ -153,16 +155,17 @@ class LastCall:
     """The way of the last call, for the next one: only tensors, plain ones, that share no memory.
     Then nothing is taken apart and no key is made."""
 
-    def __init__(self, entry: Replay, args: tuple) -> None:
+    def __init__(self, entry: Entry, args: tuple) -> None:
         self.entry = entry
-        self.parts = list(map(_argument_parts, args))
+        self.read = entry.argument_parts
+        self.parts = list(map(self.read, args))
         self.modes = _mode()
 
     def run(self, args: tuple) -> Any:
         """The result, or NotImplemented when this call may be another one."""
         try:
             fits = (
-                list(map(_argument_parts, args)) == self.parts
+                list(map(self.read, args)) == self.parts
                 and _mode() == self.modes
                 and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
             )
@@ -175,12 +178,14 @@ class LastCall:
             return entry.run(args) if entry.holds(args) else NotImplemented
 
 
-def last_call(entry: Replay, args: tuple, kwargs: dict) -> LastCall | None:
+def last_call(entry: Entry, args: tuple, kwargs: dict) -> LastCall | None:
     """None where the arguments are not such as `LastCall` wants them."""
+    shared = isinstance(entry, GraphReplay)  # does it read memory of others as it is?
     plain = not kwargs and all(
-        type(a) is Tensor and a._view is None and a._grad is None and a._storage.foreign is None
+        type(a) is Tensor and a._view is None and a._grad is None
+        and (shared or a._storage.foreign is None)
         for a in args
-    )
+    )  # fmt: skip
     if not plain or len(set(map(_storage, args))) != len(args):
         return None
     return LastCall(entry, args)
@@ -207,6 +212,8 @@ class CompiledFunction:
             return self._fn(*args, **kwargs)
         if self._last is not None and not kwargs:
             result = self._last.run(args)
+            if result is AS_CODE:
+                return self._fn(*args)
             if result is not NotImplemented:
                 self.replays += 1
                 return result
@@ -226,13 +233,17 @@ class CompiledFunction:
         with LOCK:
             for entry in kind.entries:
                 result = entry.run(tensors) if entry.holds(tensors) else NotImplemented
+                if result is AS_CODE:
+                    break
                 if result is not NotImplemented:
                     self.replays += 1
                     kind.captures = 0
                     self._last = last_call(entry, args, kwargs)
                     return result
-            self.history.begin(key, kind.entries, tensors)
-        return self._capture(kind, leaves, spec, tensors, args, kwargs)
+            else:
+                self.history.begin(key, kind.entries, tensors)
+                return self._capture(kind, leaves, spec, tensors, args, kwargs)
+        return self._fn(*args, **kwargs)
 
     # capturing ----------------------------------------------------------------------------------
 
@@ -247,7 +258,7 @@ class CompiledFunction:
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = _mode()
-            session = Session()
+            session, first = Session(), GradFn((), ()).sequence
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:
@@ -266,19 +277,14 @@ class CompiledFunction:
                     self._not_settled(kind, news, changed, result)
                     return result
                 guards = TensorGuards(snapshot.tensors)
-                builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
-                entry = builder.run()
-                kind.entries.insert(0, entry)
-                self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
-                del kind.entries[MAX_ENTRIES:]
-                kind.refusals = 0
-                if kind.captures > MAX_CAPTURES:
-                    kind.lazy = True
-                    self._say("what it reads is different in every call")
-            except NeedsGradients:
-                # The call is whole; its graph is compiled together with its backward's.
-                kind.lazy = True
-                self.history.lazy("its outputs need gradients: compiled with the backward pass")
+                try:
+                    builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
+                    self._keep(kind, builder.run(), snapshot)
+                except NeedsGradients:
+                    # The call is whole; its graph is compiled together with its backward's.
+                    self._keep_graph(
+                        kind, snapshot, (session, snapshot, guards, tensors, result, first)
+                    )
             except Refused as error:
                 flush()
                 kind.refusals += 1
@@ -289,6 +295,22 @@ class CompiledFunction:
                     self._say(str(error))
         del holders
         return result
+
+    def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> None:
+        kind.entries.insert(0, entry)
+        self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
+        del kind.entries[MAX_ENTRIES:]
+        kind.refusals = 0
+        if kind.captures > MAX_CAPTURES:
+            kind.lazy = True
+            self._say("what it reads is different in every call")
+
+    def _keep_graph(self, kind: _Kind, snapshot: Snapshot, call: tuple) -> None:
+        try:
+            self._keep(kind, build(*call), snapshot)
+        except Refused as why:
+            kind.lazy = True
+            self.history.lazy(f"its outputs need gradients, compiled with the backward pass; {why}")
 
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
         """The call ran new code or changed Python state: look again at the next one."""
@@ -358,11 +380,12 @@ def _describe(leaf: Any) -> Any:
 
 
 def _aliases(tensors: Sequence[Tensor]) -> tuple:
-    """Which arguments share memory."""
+    """Which arguments share memory, and which are one object."""
     if len(tensors) < 2:
         return ()
     first: dict[Any, int] = {}
-    return tuple([first.setdefault(t._storage, i) for i, t in enumerate(tensors)])
+    found = [first.setdefault(t._storage, i) for i, t in enumerate(tensors)]
+    return (*found, *[first.setdefault(id(t), i) for i, t in enumerate(tensors)])
 
 
 def _changed_arguments(leaves: list, spec: Any, args: tuple, kwargs: dict) -> str:
