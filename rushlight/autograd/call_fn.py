@@ -49,12 +49,13 @@ class _Stand:
 class Template:
     """The functions of a call, copied.
 
-    roots    what has a gradient: outputs of the call, then values inside that were saved
+    roots    what has a gradient: outputs of the call
     likes    of the roots
+    inside   the same for values inside that were saved, as roots: for gradients of gradients
     ends     copy of the function of an input -> number of the input
     slots    the leaves that stand for saved values; `values` are those of the capture
-    sources  of each slot, the root or (later) input that its own gradient flows to: (is it an
-             input?, number) or None
+    sources  of each slot, where its own gradient flows to: (is it an input?, number of the input or
+             of the root inside), or None
     saves    what the functions saved, as (value, its counter, the version that it must have)
     """
 
@@ -68,6 +69,15 @@ class Template:
         self.saves: list[tuple[Node, Any, int]] = []
         self.places: list[int] = []
         self.kept: dict[tuple, Any] = {}
+        self.inside: Template | None = None
+
+    def of_inside(self) -> Template:
+        """`inside`, for a part that is being filled."""
+        if self.inside is None:
+            made = self.inside = Template()
+            made.ends, made.slots, made.places = self.ends, self.slots, self.places
+            made.sources, made.inside = self.sources, made
+        return self.inside
 
     def grads(self, values: Sequence[Node], given: Sequence[Node | None]) -> list[Node | None]:
         """Run the rules: gradients of the inputs, from those of the roots (None: there is none)."""
@@ -147,8 +157,11 @@ class CallFn(GradFn):
         slots = [_stand(values[i]) for i in template.places]
         roots = [None if node is None else placeholder(node.shape, node.dtype) for node in given]
         found = template.grads_at(slots, roots)
+        inside = None
+        if template.inside is not None:
+            inside = CallFn(template.inside, self.edges, self.holders, self.checks)
         rows = [
-            (slot, values[place], self._source(source))
+            (slot, values[place], self._source(source, inside))
             for slot, place, source in zip(slots, template.places, template.sources, strict=True)
             if slot.leaf == "buffer"
         ]
@@ -161,11 +174,11 @@ class CallFn(GradFn):
         likes = [(node.shape, node.dtype) for node in nodes]
         return run_graph(GraphFn(inputs, found), nodes, edges, likes, NAME)
 
-    def _source(self, source: tuple[bool, int] | None) -> Any:
+    def _source(self, source: tuple[bool, int] | None, inside: Any) -> Any:
         if source is None:
             return None
         is_input, number = source
-        return self.edges[number] if is_input else (self, number)
+        return self.edges[number] if is_input else (inside, number)
 
     def release(self) -> None:
         if self.holders:
@@ -196,6 +209,10 @@ class _Copy:
     def run(self, roots: Sequence[Edge]) -> list[int]:
         template = self.template
         order = reachable_in_call([fn for fn, _ in roots], self.inputs)
+        # A gradient of one output with regard to another would not see that it is made from it.
+        inner = {edge for fn in order for edge in fn.edges}
+        if inner.intersection(roots):
+            raise NotPlain
         for fn in order:
             self._copy(fn)
         template.roots = [(self.copies[fn], number) for fn, number in roots]
@@ -264,9 +281,10 @@ class _Copy:
         if edge[0] in template.ends:
             return True, template.ends[edge[0]]
         if edge not in self.roots:
-            self.roots[edge] = len(template.roots)
-            template.roots.append(edge)
-            template.likes.append(edge[0].likes[edge[1]])
+            inside = template.of_inside()
+            self.roots[edge] = len(inside.roots)
+            inside.roots.append(edge)
+            inside.likes.append(edge[0].likes[edge[1]])
         return False, self.roots[edge]
 
 

@@ -63,6 +63,7 @@ class GraphReplay:
         self.recipe = Recipe((), (), _never)
         self.template = Template()
         self.inputs: list[Any] = []
+        self.edges: list[Any] = []
         self.bases: list[tuple[int, int, int | None]] = []
         self.outputs: list[tuple[int, Callable[..., Tensor]]] = []
         self.saved: list[int] = []
@@ -105,6 +106,8 @@ class GraphReplay:
         self, tensors: Sequence[Tensor], values: list[Node], bases: list[Tensor]
     ) -> CallFn:
         edges = [edge_of(tensors[t] if t.__class__ is int else t) for t in self.inputs]
+        # The functions of leaves that the code reaches live on: the next call need not make them.
+        self.edges = [e for e, t in zip(edges, self.inputs, strict=True) if t.__class__ is not int]
         checks = []
         for number, owner, version in self.checks:
             if version is not None:
