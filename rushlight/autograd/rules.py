@@ -42,13 +42,10 @@ class Rules:
             _, number, fn = heapq.heappop(heap)
             grads = self.buffers.pop(fn, None) or [None] * len(fn.likes)  # type: ignore
             found: Sequence[Node | None] = ()
-            if any(grad is not None for grad in grads):
-                if isinstance(fn, AccumulateGrad):
-                    outputs.append((number, grads[0]))
-                elif isinstance(fn, RecordFn):
-                    found = self._apply(fn, grads[0])
-                else:  # a call as a whole
-                    found = fn.run_rules(self._value, grads)  # type: ignore[attr-defined]
+            if isinstance(fn, AccumulateGrad):
+                outputs += [(number, grad) for grad in grads if grad is not None]
+            elif any(grad is not None for grad in grads):
+                found = self._found(fn, grads)
             for position, edge in enumerate(fn.edges):
                 if edge is None or edge[0] is None:
                     continue
@@ -62,6 +59,11 @@ class Rules:
 
     def _value(self, node: Node) -> Node:
         return self.stands_for.get(node, node)
+
+    def _found(self, fn: GradFn, grads: Sequence[Node | None]) -> Sequence[Node | None]:
+        if isinstance(fn, RecordFn):
+            return self._apply(fn, grads[0])  # type: ignore[arg-type]
+        return fn.run_rules(self._value, grads)  # type: ignore[attr-defined]  # a call as a whole
 
     def _apply(self, fn: RecordFn, g: Node) -> list[Node | None]:
         sources = [

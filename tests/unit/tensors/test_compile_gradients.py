@@ -448,22 +448,23 @@ def test_what_is_not_plain_stays_lazy(kind):
         def backward(ctx, g):
             return g * 5
 
-    def fn(a):
-        if kind == "state":
-            return norm(a)
-        if kind == "kept":
-            kept["hidden"] = hidden = a.tanh()
-            return hidden * 2
-        if kind == "leaf":
-            return a * torch.ones(4, requires_grad=True)
-        if kind == "both":  # a gradient of one with regard to the other may be asked for
-            hidden = a * 2
-            return hidden.exp(), hidden
-        if kind == "own":
-            return Own.apply(a)
-        if kind == "index":
-            return a + table(torch.tensor([0, 2, 1]))
-        return a * (a.grad if a.grad is not None else 2.0)
+    def keeps(a):
+        kept["hidden"] = hidden = a.tanh()
+        return hidden * 2
+
+    def both(a):  # a gradient of one with regard to the other may be asked for
+        hidden = a * 2
+        return hidden.exp(), hidden
+
+    fn = {
+        "state": lambda a: norm(a),
+        "kept": keeps,
+        "leaf": lambda a: a * torch.ones(4, requires_grad=True),
+        "own": lambda a: Own.apply(a),
+        "index": lambda a: a + table(torch.tensor([0, 2, 1])),
+        "gradient": lambda a: a * (a.grad if a.grad is not None else 2.0),
+        "both": both,
+    }[kind]
 
     def loss_of(out):
         if kind != "both":
