@@ -8,7 +8,8 @@ runs the program and puts the results in place; it records nothing.
 
 What cannot be replayed runs as ordinary lazy code, with one warning that says why
 (`fullgraph=True`: an error). Never a wrong replay. A call whose outputs are differentiated outside
-of it is such a call, without a warning: its graph is compiled together with the backward's.
+of it is made again as nodes that wait and one gradient function (`replay_graph.py`), or is ordinary
+lazy code without a warning: in both ways it is compiled together with its backward pass.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from rushlight.autograd.call_fn import CallFn, Template, copy_tape
 from rushlight.autograd.node import hold
 from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import int64
-from rushlight.base.pytree import flatten, unflatten
+from rushlight.base.pytree import LEAF, flatten, unflatten
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.capture import Session
 from rushlight.engine.live import Ref, live_refs
@@ -100,7 +100,7 @@ class GraphReplay:
             flush([base._storage.node for base in bases])
         elif values[-1].serial >= PENDING.due:
             limit_pending(values[-1])
-        return leaves[0] if self.spec == "*" else unflatten(self.spec, leaves)
+        return leaves[0] if self.spec == LEAF else unflatten(self.spec, leaves)
 
     def _function(
         self, tensors: Sequence[Tensor], values: list[Node], bases: list[Tensor]

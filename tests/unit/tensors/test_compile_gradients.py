@@ -118,6 +118,39 @@ def test_a_flush_between_does_not_compute_the_forward_twice():
     assert all(node.leaf or node.op.cheap for node in held)
 
 
+MODULES = {
+    "conv": lambda: (nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+                                   nn.Flatten(), nn.Linear(12, 2)), array(2, 2, 6, 6)),
+    "norms": lambda: (nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.GroupNorm(2, 4),
+                                    nn.GELU()), array(3, 4)),
+    "eval": lambda: (nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2)).eval(), array(3, 4)),
+    "lstm": lambda: (nn.LSTM(4, 3, num_layers=2, batch_first=True), array(2, 5, 4)),
+    "transformer": lambda: (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
+                            array(2, 3, 8)),
+    "tied": lambda: (nn.Sequential(*[nn.Linear(4, 4)] * 2, nn.Softmax(-1)), array(3, 4)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("low", [False, True], ids=["float32", "autocast"])
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_are_replayed_with_equal_bits(name, low):
+    torch.manual_seed(0)
+    model, x = MODULES[name]()
+    run = torch.compile(model)
+
+    def step(call):
+        torch.manual_seed(5)
+        with torch.autocast("cpu", enabled=low):
+            out = call(x)
+        out = out[0] if isinstance(out, tuple) else out
+        (out.float() ** 2).mean().backward()
+        return [bits(out), *grads(*model.parameters())]
+
+    for _ in range(5):
+        assert step(run) == step(model)
+    assert replays(run) >= 2, torch.compile_report(run)
+
+
 def test_gradients_of_arguments_and_through_them():
     x = array(3, 4).requires_grad_()
     both(lambda a: (a * SCALE).tanh() * a, x)
