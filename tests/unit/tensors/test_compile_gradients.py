@@ -124,7 +124,6 @@ MODULES = {
     "norms": lambda: (nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4), nn.GroupNorm(2, 4),
                                     nn.GELU()), array(3, 4)),
     "eval": lambda: (nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 2)).eval(), array(3, 4)),
-    "lstm": lambda: (nn.LSTM(4, 3, num_layers=2, batch_first=True), array(2, 5, 4)),
     "transformer": lambda: (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True),
                             array(2, 3, 8)),
     "tied": lambda: (nn.Sequential(*[nn.Linear(4, 4)] * 2, nn.Softmax(-1)), array(3, 4)),
