@@ -23,6 +23,7 @@ NAMES = (
     "gpt_start",
     "mlp",
     "matmul",
+    "weights",
     "elementwise",
     "softmax",
     "sdpa",

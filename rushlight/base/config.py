@@ -165,7 +165,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("triton_interpret", "RUSHLIGHT_TRITON_INTERPRET", SWITCH, False,
             "Run Triton kernels in Triton's interpreter (slow, for tests)."),
     Setting("max_autotune", "TORCHINDUCTOR_MAX_AUTOTUNE", SWITCH, False,
-            "Measure schedules and makers of products where a GPU is, and keep what was fastest."),
+            "Measure schedules of products, on GPUs their makers too, and keep what was fastest."),
+    Setting("tuning_progress", "RUSHLIGHT_TUNING_PROGRESS", SWITCH, True,
+            "Whether a terminal shows how far measuring is (max_autotune on CPUs)."),
     Setting("max_autotune_gemm_backends", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM_BACKENDS", MAKERS,
             "ATEN,TRITON,CPP",
             "Who may make products on a GPU, the first that can: TRITON, CUTLASS (CuTe DSL)."),
@@ -223,6 +225,7 @@ class Config:
     metal_package: str
     triton_interpret: bool
     max_autotune: bool
+    tuning_progress: bool
     max_autotune_gemm_backends: str
     num_threads: int
     cpu_features: str

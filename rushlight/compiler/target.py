@@ -179,6 +179,8 @@ class Backend:
     lower_asm: Callable[[Program, Caps], str] | None = None
     picks: Callable[[Any, Caps], list[Decision]] | None = None
     refuse: Callable[[Program, Caps], Sequence[str]] | None = None
+    # `build` compiles many programs in less time than one by one, and each stands alone.
+    in_parallel: bool = False
     # Writes kernels ahead of time, for devices that need not be here; gives what is left out.
     package: Callable[[Sequence[Program], Path], list[str]] | None = None
     # Whom to ask how busy and how warm its device is: a telemetry.Source (None: nobody).

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rushlight.base.config import config
 from rushlight.base.errors import RefusedError
 from rushlight.base.sources import source_hash
 from rushlight.compiler.target import Backend, Caps, Executable
@@ -23,7 +24,8 @@ _LOCK = threading.Lock()
 
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:
-    return "|".join((key, backend.name, caps.features, source_hash()))
+    tuned = f"|tuned for {caps.threads} threads" if config.max_autotune else ""
+    return "|".join((key, backend.name, caps.features, source_hash())) + tuned
 
 
 def build_kernels(
@@ -42,15 +44,15 @@ def build_kernels(
     keys = [key_of[program] for program in programs]
     missing = {k: p for k, p in zip(keys, programs, strict=True) if k not in _BUILT}
     disk = disk_cache() if backend.dump is not None else None
-    came = {}
+    came, new = {}, []
     for key, program in missing.items():
         found = _from_disk(disk, key, program, backend)
         came[key] = "built" if found is None else "disk"
         if found is None:
-            (found,) = backend.build([program], caps)
-            if disk is not None and backend.dump is not None:
-                disk.put(key, backend.dump(found))
-        _keep(key, found)
+            new.append(key)
+        else:
+            _keep(key, found)
+    _build_new({key: missing[key] for key in new}, backend, caps, disk)
     built = []
     for key, program in zip(keys, programs, strict=True):
         executable = _BUILT.get(key)
@@ -63,6 +65,19 @@ def build_kernels(
         words = [came.get(key, "cached") for key in keys]
         made += zip(built, [name_of[program] for program in programs], words, strict=True)
     return built
+
+
+def _build_new(
+    programs: dict[str, Program], backend: Backend, caps: Caps, disk: DiskCache | None
+) -> None:
+    """Build these programs, by key, and keep them in memory and on disk."""
+    keys = list(programs)
+    for some in [keys] if backend.in_parallel and keys else [[key] for key in keys]:
+        built = backend.build([programs[key] for key in some], caps)
+        for key, executable in zip(some, built, strict=True):
+            if disk is not None and backend.dump is not None:
+                disk.put(key, backend.dump(executable))
+            _keep(key, executable)
 
 
 def find_kernel(name: str, program: Program, backend: Backend, caps: Caps) -> Executable | None:

@@ -19,10 +19,18 @@ from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.base.deferred import deferred
 from rushlight.base.devices import DEVICES
-from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.decisions import SILENT, Decision, Trace
 from rushlight.compiler.given import Builder, Graph, NumberSlot
 from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import Backend, Caps, Executable, HostCall, LoadedPlan, Plan
+from rushlight.compiler.target import (
+    Backend,
+    Caps,
+    Executable,
+    HostCall,
+    KernelCall,
+    LoadedPlan,
+    Plan,
+)
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.devices import backend_for, device_for
@@ -40,6 +48,9 @@ from rushlight.runtime.memory_plan import Lifetime, plan_memory
 # A process whose plans are on disk runs no pass.
 compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
 
+FAMILY = 4  # in the key of programs: the place of `watch.program_family()`
+# Sets of sizes of a structure that get a program of their own, with `max_autotune`.
+MOST_TUNED = 4
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
 
 
@@ -69,6 +80,7 @@ class Program:
     def __post_init__(self) -> None:
         # May a run write over what it reads?
         self.overwrites = bool(self.plan.meta["reuse"])
+        self.input_count = sum(spec.kind == "input" for spec in self.plan.buffers)
         # Packed forms of inputs that could stay between runs (runtime/packed.py).
         self.keeps = getattr(self.loaded, "keeps", ())
 
@@ -129,6 +141,15 @@ class _Family:
     used: int = 0  # when, by a counter
 
 
+def _next_template(samples: list[tuple[int, ...]], recording: Recording) -> Template:
+    """What may vary in the next program of a family, by all ints that were seen. Schedules are
+    measured where sizes are numbers, so there some sets of them get a program each."""
+    if config.max_autotune and len(samples) <= MOST_TUNED:
+        samples = samples[-1:]
+    ints = np.array(samples, np.int64).reshape(len(samples), -1)
+    return make_template(ints, offset_positions(recording))
+
+
 class ProgramCache:
     """Finds or compiles the program of a recording."""
 
@@ -145,7 +166,8 @@ class ProgramCache:
         """The program and the values of its variables."""
         device = device_for(recording.roots) if DEVICES.used else "cpu"
         backend_name = backend_for(device)
-        key = (recording.key, donated, backend_name, device, watch.program_family())
+        family_name = (watch.program_family(), config.max_autotune)
+        key = (recording.key, donated, backend_name, device, *family_name)
         with self._lock:
             family = self._family(key)
             known = family.known.get(recording.ints)
@@ -160,10 +182,7 @@ class ProgramCache:
                     family.known[recording.ints] = program, values
                     return program, values
             family.samples.append(recording.ints)
-            template = make_template(
-                np.array(family.samples, np.int64).reshape(len(family.samples), -1),
-                offset_positions(recording),
-            )
+            template = _next_template(family.samples, recording)
             try:
                 program = self.make(recording, template, donated, backend_name, site_text)
                 program.device = device
@@ -171,7 +190,8 @@ class ProgramCache:
                 family.samples.pop()
                 raise
             # A program that fits more sizes replaces the symbolic ones before it.
-            family.programs = [*family.programs[:1], program]
+            fixed = [old for old in family.programs if not old.template.names]
+            family.programs = [*fixed, program]
             family.known.clear()
             values = template.match(ints)
             assert values is not None
@@ -193,7 +213,7 @@ class ProgramCache:
     def forget(self, family: int) -> None:
         """Drop the programs of an explanation that is over."""
         with self._lock:
-            for key in [key for key in self._families if key[-1] == family]:
+            for key in [key for key in self._families if key[FAMILY] == family]:
                 del self._families[key]
 
     def make(
@@ -335,6 +355,17 @@ class _Rebuild:
         if kind == "offset":
             return next(self._ints)
         return tuple(next(self._ints) for _ in value)
+
+
+def measured(program: Program) -> list[tuple[str, Decision]]:
+    """What was measured to choose schedules of its kernels: (the kernel's label, the choice)."""
+    calls = (call for region in program.plan.regions for call in region)
+    return [
+        (call.label, decision)
+        for call in calls
+        if isinstance(call, KernelCall)
+        for decision in getattr(call.executable, "decisions", ())
+    ]
 
 
 def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:

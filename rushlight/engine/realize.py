@@ -52,10 +52,12 @@ class _Pending:
 
     since  serial of the first node recorded after it; -1 while there is none
     due    serial at which somebody should look whether too much waits
+    tunes  something of it was recorded by a call that wants its products measured
     """
 
     since = -1
     due = -1
+    tunes = False
 
 
 PENDING = _Pending()
@@ -74,6 +76,15 @@ def flush(extra: Sequence[Node] = ()) -> None:
     PENDING.since = PENDING.due = -1
     if not extra and not WAITING:
         return
+    if PENDING.tunes:
+        PENDING.tunes = False
+        with config.override(max_autotune=True):
+            _flush(extra)
+    else:
+        _flush(extra)
+
+
+def _flush(extra: Sequence[Node]) -> None:
     with LOCK:
         raise_failed(extra)
         roots, kept, seen = wanted(extra)
@@ -303,7 +314,7 @@ def run_at(
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
     of an error."""
     if not PACKED.is_empty:
-        PACKED.written(pointers[len(inputs) :])
+        PACKED.written(pointers[program.input_count :])
     try:
         if watch.is_watched():
             status = watch.run_watched(program, pointers, values, numbers)

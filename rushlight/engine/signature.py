@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
+from weakref import WeakValueDictionary
 
 from rushlight.base.dtypes import DType
 from rushlight.ir.node import Meta, Node
@@ -50,7 +51,7 @@ class Pattern:
     """What a node is besides its sources and sizes: one object for equal ones, so that keys are
     hashed and compared by identity."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "__weakref__")
 
     def __init__(self, parts: tuple) -> None:
         self.parts = parts
@@ -59,11 +60,12 @@ class Pattern:
         return repr(self.parts)
 
 
-_PATTERNS: dict[tuple, Pattern] = {}
-# (dtype, shape) of an input -> its pattern and sizes.
+# While somebody has a pattern (a node's meta, the key of a program), equal ones are that object.
+_PATTERNS: WeakValueDictionary[tuple, Pattern] = WeakValueDictionary()
+# (dtype, shape) of an input -> its pattern and sizes; dtype of a number, or constant -> pattern.
 _INPUTS: dict[tuple, tuple[Pattern, tuple[int, ...]]] = {}
 _NUMBERS: dict[Any, Pattern] = {}
-MOST_INPUTS = 1 << 14
+MOST_INPUTS = MOST_NUMBERS = 1 << 14
 
 
 def _pattern(*parts: Any) -> Pattern:
@@ -174,6 +176,8 @@ def _see_input(dtype: DType, shape: tuple) -> tuple[Pattern, tuple[int, ...]]:
 
 
 def _see_number(kept_as: Any, *parts: Any) -> Pattern:
+    if len(_NUMBERS) > MOST_NUMBERS:
+        _NUMBERS.clear()
     found = _NUMBERS[kept_as] = _pattern(*parts)
     return found
 

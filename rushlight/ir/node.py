@@ -246,7 +246,7 @@ def scalar_node(value: Any, dtype: DType, origin: Callable[[], Any] | None = Non
     return _leaf("scalar", (value,), (), dtype, origin)
 
 
-_CONSTS: dict[tuple, Node] = {}
+_CONSTS: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
 
 
 def const_node(value: Any, dtype: DType) -> Node:

@@ -17,8 +17,10 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from rushlight.base.config import config
 from rushlight.base.errors import OutOfMemoryError
@@ -97,12 +99,13 @@ class PackedForms:
                 elif self._forms.get(key) is form:
                     self._drop(key)
 
-    def written(self, addresses: Iterable[int]) -> None:
+    def written(self, addresses: Sequence[int] | np.ndarray) -> None:
         """A program writes to memory that begins there: before it runs."""
         if not self._at:
             return
         with self._lock:
-            for address in self._at.keys() & set(addresses):
+            given = addresses.tolist() if isinstance(addresses, np.ndarray) else addresses
+            for address in self._at.keys() & given:
                 for key in list(self._at[address]):
                     self._learn(address, self._forms[key])
                     self._drop(key)

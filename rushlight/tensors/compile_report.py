@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
+from rushlight.engine.programs import measured
 from rushlight.tensors.replay import Replay
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
@@ -39,7 +40,8 @@ _MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting
 
 @dataclass(frozen=True)
 class Event:
-    """kind: "seen", "compiled", "recompiled" or "lazy", as TORCH_LOGS tells them apart."""
+    """kind: "seen", "compiled", "recompiled" or "lazy", as TORCH_LOGS tells them apart; "tuned"
+    (before "compiled"): a product whose schedules were measured."""
 
     capture: int
     kind: str
@@ -102,6 +104,8 @@ class History:
             what = f"kept {steps} nodes and their gradient, compiled with the backward pass"
             self._add(kind, f"{what}, {guards} guards", self.why)
             return
+        for label, decision in measured(entry.program):
+            self._add("tuned", f"{label} is {decision.choice}", decision.reasons[0])
         count = len(entry.program.plan.meta["kernels"])
         kernels = f"{count} kernel{'s' * (count != 1)}"
         if entry.program in self._programs:

@@ -15,13 +15,13 @@ lazy code without a warning: in both ways it is compiled together with its backw
 from __future__ import annotations
 
 import functools
-import operator
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn
+from rushlight.base.config import config
 from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
@@ -30,15 +30,14 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
-from rushlight.engine.realize import LOCK, flush
+from rushlight.engine.programs import measured
+from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE, Snapshot
-from rushlight.engine.watch import settings_family
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, describe, last_call
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
-from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.replay_graph import GraphReplay, build
@@ -47,7 +46,7 @@ from rushlight.tensors.user_backend import BackendFunction
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
 BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
-# PyTorch's names for how long to search; the search here is the same for all.
+# PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
@@ -67,9 +66,11 @@ def compile(  # noqa: A001  (PyTorch's name)
 ) -> Any:
     """Make a function, module or whole training step replay as one program.
 
-    Usable as a decorator. `dynamic`, `mode`, `options` are accepted: sizes become symbolic at the
-    second sight whatever `dynamic` says. `backend` is a name of BACKENDS, or a callable that gets
-    each graph and its example inputs and gives what is called in its place (`user_backend.py`).
+    Usable as a decorator. `dynamic` is accepted: sizes become symbolic at the second sight
+    whatever it says. `mode="max-autotune"` (or the option max_autotune) measures schedules of
+    matrix products when it compiles them, once for a machine; `tuned` says which. `backend` is a
+    name of BACKENDS, or a callable that gets each graph and its example inputs and gives what is
+    called in its place (`user_backend.py`).
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -89,7 +90,7 @@ def compile(  # noqa: A001  (PyTorch's name)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
-        compiled = CompiledFunction(model, fullgraph)
+        compiled = CompiledFunction(model, fullgraph, _wants_tuning(mode, options))
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
                     "options": options}  # fmt: skip
@@ -106,6 +107,12 @@ def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
         )
     if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+
+
+def _wants_tuning(mode: str | None, options: Any) -> bool:
+    given = options if isinstance(options, dict) else {}
+    asked = (given.get("max_autotune"), given.get("max_autotune_gemm"))
+    return any(asked) or "max-autotune" in (mode or "")
 
 
 class _Ways(Ways):
@@ -129,9 +136,6 @@ class _Ways(Ways):
         return value._fn if isinstance(value, CompiledFunction) else value
 
 
-Entry = Replay | GraphReplay
-
-
 class _Kind:
     """What is known about calls with one kind of arguments."""
 
@@ -141,62 +145,12 @@ class _Kind:
         self.lazy = False
 
 
-_modes = operator.attrgetter("grad", "inference")
-
-
-def _mode() -> tuple:
-    """What a call depends on beside its arguments and what its code reads."""
-    return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
-
-
-_storage = operator.attrgetter("_storage")
-
-
-class LastCall:
-    """The way of the last call, for the next one: only tensors, plain ones, that share no memory.
-    Then nothing is taken apart and no key is made."""
-
-    def __init__(self, entry: Entry, args: tuple) -> None:
-        self.entry = entry
-        self.read = entry.argument_parts
-        self.parts = list(map(self.read, args))
-        self.modes = _mode()
-
-    def run(self, args: tuple) -> Any:
-        """The result, or NotImplemented when this call may be another one."""
-        try:
-            fits = (
-                list(map(self.read, args)) == self.parts
-                and _mode() == self.modes
-                and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
-            )
-        except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
-            return NotImplemented
-        if not fits:
-            return NotImplemented
-        with LOCK:
-            entry = self.entry
-            return entry.run(args) if entry.holds(args) else NotImplemented
-
-
-def last_call(entry: Entry, args: tuple, kwargs: dict) -> LastCall | None:
-    """None where the arguments are not such as `LastCall` wants them."""
-    shared = isinstance(entry, GraphReplay)  # does it read memory of others as it is?
-    plain = not kwargs and all(
-        type(a) is Tensor and a._view is None and a._grad is None
-        and (shared or a._storage.foreign is None)
-        for a in args
-    )  # fmt: skip
-    if not plain or len(set(map(_storage, args))) != len(args):
-        return None
-    return LastCall(entry, args)
-
-
 class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool) -> None:
+    def __init__(self, fn: Callable[..., Any], fullgraph: bool, tunes: bool = False) -> None:
         self._fn = fn
+        self._tunes = tunes
         self._fullgraph = fullgraph
         self._kinds: dict[Any, _Kind] = {}
         self._codes = Codes()
@@ -221,7 +175,7 @@ class CompiledFunction:
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         try:
-            key = (spec, tuple(map(_describe, leaves)), _aliases(tensors), _mode())
+            key = (spec, tuple(map(describe, leaves)), aliases(tensors), call_mode())
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
             return self._fn(*args, **kwargs)
@@ -230,6 +184,7 @@ class CompiledFunction:
             if len(self._kinds) > MAX_KEYS:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
+            PENDING.tunes |= self._tunes  # its kernels are made by the next flush
             return self._fn(*args, **kwargs)
         with LOCK:
             for entry in kind.entries:
@@ -243,8 +198,31 @@ class CompiledFunction:
                     return result
             else:
                 self.history.begin(key, kind.entries, tensors)
-                return self._capture(kind, leaves, spec, tensors, args, kwargs)
+                return self._capture_tuned(kind, leaves, spec, tensors, args, kwargs)
         return self._fn(*args, **kwargs)
+
+    def _capture_tuned(self, kind: _Kind, *call: Any) -> Any:
+        """Capture a call; with `mode="max-autotune"`, the products of its program are measured."""
+        if not self._tunes:
+            return self._capture(kind, *call)
+        with config.override(max_autotune=True):
+            result = self._capture(kind, *call)
+        # What waits is compiled later.
+        PENDING.tunes |= kind.lazy or any(isinstance(e, GraphReplay) for e in kind.entries)
+        return result
+
+    @property
+    def tuned(self) -> dict[str, Any]:
+        """What was measured for its products, by kernel: a Decision for the schedule taken, with
+        what it gains and the time of each candidate as reasons."""
+        entries = [
+            entry
+            for kind in self._kinds.values()
+            for entry in kind.entries
+            if isinstance(entry, Replay)
+        ]
+        found = [item for entry in entries for item in measured(entry.program)]
+        return {f"{label} {number}": decision for number, (label, decision) in enumerate(found)}
 
     # capturing ----------------------------------------------------------------------------------
 
@@ -258,7 +236,7 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = _mode()
+            mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
             holders = _arguments_in_memory(session, tensors)
             try:
@@ -272,7 +250,7 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                if not guards.holds() or mode != _mode():
+                if not guards.holds() or mode != call_mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)
@@ -308,7 +286,9 @@ class CompiledFunction:
 
     def _keep_graph(self, kind: _Kind, snapshot: Snapshot, call: tuple) -> None:
         try:
-            self._keep(kind, build(*call), snapshot)
+            entry = build(*call)
+            entry.tunes = self._tunes
+            self._keep(kind, entry, snapshot)
         except Refused as why:
             kind.lazy = True
             self.history.lazy(f"its outputs need gradients, compiled with the backward pass; {why}")
@@ -360,33 +340,6 @@ def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Re
         if foreign and tensor._view is None:
             session.foreign[tensor._storage] = node
     return holders
-
-
-def _describe(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        view = leaf._view
-        if view is None and leaf._storage.foreign is None:
-            return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
-        return (
-            leaf._shape,
-            leaf._dtype,
-            leaf.requires_grad,
-            type(leaf),
-            leaf.stride(),
-            view is None,
-        )
-    if isinstance(leaf, SIMPLE):
-        return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
-    return (type(leaf), id(leaf))
-
-
-def _aliases(tensors: Sequence[Tensor]) -> tuple:
-    """Which arguments share memory, and which are one object."""
-    if len(tensors) < 2:
-        return ()
-    first: dict[Any, int] = {}
-    found = [first.setdefault(t._storage, i) for i, t in enumerate(tensors)]
-    return (*found, *[first.setdefault(id(t), i) for i, t in enumerate(tensors)])
 
 
 def _changed_arguments(leaves: list, spec: Any, args: tuple, kwargs: dict) -> str:

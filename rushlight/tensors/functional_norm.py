@@ -109,15 +109,15 @@ def batch_norm(
         )
     result = _norm(ops.batch_norm, (input, weight, bias, float(eps)), "NativeBatchNormBackward0")
     if running_mean is not None and count:
-        _update_statistics(input.detach(), running_mean, running_var, momentum)
+        _update_statistics(input, running_mean, running_var, momentum)
     return result
 
 
 def _update_statistics(input: Tensor, mean: Tensor, var: Tensor | None, momentum: float) -> None:
     values = (input, 1 - momentum, momentum)
-    store(mean, apply(ops.batch_norm_running_mean, (mean.detach(), *values)))
+    store(mean, apply(ops.batch_norm_running_mean, (mean, *values)))
     if var is not None:
-        store(var, apply(ops.batch_norm_running_var, (var.detach(), *values)))
+        store(var, apply(ops.batch_norm_running_var, (var, *values)))
 
 
 def instance_norm(

@@ -52,6 +52,7 @@ class GraphReplay:
     checks     (number of a saved value, whose memory it is, the version that it must have): the
                version of now (None) of an input or argument; one of the capture, of a base
     draws      (generator, offsets used, [seed, first offset] of the call that runs)
+    tunes      are its products to be measured when they are compiled (mode="max-autotune")?
     """
 
     argument_parts = attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
@@ -71,6 +72,7 @@ class GraphReplay:
         self.draws: list[tuple[Any, int, list[int]]] = []
         self.leaves: list[Any] = []
         self.spec: Any = None
+        self.tunes = False
 
     def holds(self, _: Sequence[Tensor]) -> bool:
         """Is everything that the code reads, but for values, as it was?"""
@@ -80,6 +82,7 @@ class GraphReplay:
         """The result of the call; AS_CODE where its Python must run."""
         if ORIGIN.on or DEVICES.used or WATCH.seen is not None or any(map(_inference, tensors)):
             return AS_CODE
+        PENDING.tunes |= self.tunes
         slots = [tensors[number]._value() for number in self.arguments]
         slots += map(_node, self.fixed)
         for generator, used, numbers in self.draws:

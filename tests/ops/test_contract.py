@@ -22,7 +22,7 @@ PRIMITIVES = {
     "gather": "gather_nd",
     "scatter": "scatter_nd",
     "dot": "dot dot_sliding",
-    "sort": "argsort_",
+    "sort": "argsort_ argtopk_",
     "iota": "iota",
     "random": "random_bits",
     "pairs": "pair_dot pair_index pair_mask",
@@ -43,6 +43,7 @@ PARAMS = {
     "dot": "a b",
     "dot_sliding": "a b outputs taps",
     "argsort_": "x dim descending",
+    "argtopk_": "x k dim descending",
     "iota": "length dtype",
     "random_bits": "seed offset shape",
 }

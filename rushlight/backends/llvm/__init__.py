@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rushlight.backends.llvm.caps import find_caps
 from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.store import dump, restore
 from rushlight.backends.llvm.tiles_here import with_usable_tiles
+from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.config import config
 from rushlight.base.deferred import deferred
 from rushlight.compiler.target import Backend, Caps, Missing
+from rushlight.compiler.tile.ir import Program
 
 # What makes code is half of this backend; a process whose kernels are on disk needs none of it.
 _BUILD, _EXPLAIN = "rushlight.backends.llvm.build", "rushlight.backends.llvm.explain"
+_PLAIN, _MEASURED = (
+    deferred(_BUILD, "build"),
+    deferred("rushlight.backends.llvm.tune", "build_tuned"),
+)
 
 
 def find() -> Caps | Missing:
@@ -22,9 +30,15 @@ def find() -> Caps | Missing:
     )
 
 
+def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
+    """Native code; where `max_autotune` is on, schedules of contractions are measured."""
+    return (_MEASURED if config.max_autotune else _PLAIN)(programs, caps)
+
+
 BACKEND = Backend(
-    "llvm", find, deferred(_BUILD, "build"), load, deferred(_BUILD, "lower_text"), dump, restore,
+    "llvm", find, build, load, deferred(_BUILD, "lower_text"), dump, restore,
     lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
+    in_parallel=True,
 )  # fmt: skip
 
 __all__ = ["BACKEND", "find", "load"]

@@ -14,7 +14,7 @@ import llvmlite.ir as ir
 from rushlight.backends.llvm.access import Accesses, Range, choose_range, ranges_of
 from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
 from rushlight.backends.llvm.flatten import flatten_over
-from rushlight.backends.llvm.nest import emit_map, emit_scan, map_accesses, scan_accesses
+from rushlight.backends.llvm.nest import SCAN_ROWS, emit_map, emit_scan, map_accesses, scan_accesses
 from rushlight.backends.llvm.reduce import choose_lanes, emit_reduce, reduce_accesses
 from rushlight.backends.llvm.reduce_panels import panel_width
 from rushlight.backends.llvm.rows_ahead import rows_ahead
@@ -146,7 +146,8 @@ def _blocks(
     """The lent axes that an instance takes a block of, with its size."""
     chosen = _lanes_of(ctx, statement, lent)
     if chosen is None:
-        return {}
+        rows = [part.axis for part in lent if part.extent != 1]
+        return {rows[-1]: SCAN_ROWS} if rows and isinstance(statement, Scan) else {}
     axis, is_lent = chosen.axis, chosen in lent and chosen.axis.extent != 1
     if isinstance(statement, Reduce):
         return {axis: _column_block(ctx, axis)} if is_lent else {}

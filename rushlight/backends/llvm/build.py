@@ -1,10 +1,16 @@
-"""build(programs, caps): tile programs to loaded native code. One LLVM module for all of them."""
+"""build(programs, caps): tile programs to loaded native code, an LLVM module for each.
+
+Python lowers one program while a second thread has LLVM compile the one before: LLVM runs without
+Python's lock. More threads would wait for each other, since llvmlite lets one call in at a time.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from types import MappingProxyType
 
 import llvmlite.ir as ir
 
@@ -15,7 +21,9 @@ from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot import lower_dot_grid
 from rushlight.backends.llvm.jit import Library, compile_text, load_object
 from rushlight.backends.llvm.scatter import lower_scatter_grid
+from rushlight.backends.llvm.space import AnySchedule
 from rushlight.backends.llvm.types import Launch, LlvmExecutable, Scratch
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import AttentionGrid, DotGrid, Grid, Program, ScatterGrid
 
@@ -26,21 +34,40 @@ _LOWER: dict[type, Callable[..., tuple[list[Launch], list[Scratch]]]] = {
     ScatterGrid: lower_scatter_grid,
 }
 
+NONE_GIVEN: Mapping[Program, AnySchedule] = MappingProxyType({})
+
 
 def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
     """One executable per program, in order."""
-    module, lowered = lower(programs, caps)
-    data = compile_text(str(module), split_target(caps.features))
-    return attach(lowered, data)
+    target = split_target(caps.features)
+    if len(programs) == 1:
+        module, lowered = lower(programs, caps)
+        return attach(lowered, compile_text(str(module), target))
+    compiling: list[tuple[list[LlvmExecutable], Future[bytes]]] = []
+    helper = ThreadPoolExecutor(1, "rushlight-compiler")
+    try:
+        for program in programs:
+            module, lowered = lower([program], caps)
+            compiling.append((lowered, helper.submit(compile_text, str(module), target)))
+        return [e for lowered, data in compiling for e in attach(lowered, data.result())]
+    finally:
+        helper.shutdown(cancel_futures=True)
 
 
-def lower(programs: Sequence[Program], caps: Caps) -> tuple[ir.Module, list[LlvmExecutable]]:
-    """The LLVM module, and executables whose launches have no addresses yet."""
+def lower(
+    programs: Sequence[Program],
+    caps: Caps,
+    schedules: Mapping[Program, AnySchedule] = NONE_GIVEN,
+    decisions: tuple[Decision, ...] = (),
+) -> tuple[ir.Module, list[LlvmExecutable]]:
+    """The LLVM module, and executables whose launches have no addresses yet. schedules: of their
+    contractions, where another one is wanted than is chosen; `decisions` says why."""
     module = ir.Module("rushlight", context=ir.Context())
     lowered = []
     for number, program in enumerate(programs):
         stem = re.sub(r"\W", "_", program.name)
-        lowered.append(_lower_program(module, program, caps, f"{stem}_{number}"))
+        made = _lower_program(module, program, caps, f"{stem}_{number}", schedules.get(program))
+        lowered.append(replace(made, decisions=decisions))
     return module, lowered
 
 
@@ -70,7 +97,9 @@ def _located(executable: LlvmExecutable, data: bytes, library: Library) -> LlvmE
     return replace(executable, launches=launches, object_bytes=data, library=library)
 
 
-def _lower_program(module: ir.Module, program: Program, caps: Caps, stem: str) -> LlvmExecutable:
+def _lower_program(
+    module: ir.Module, program: Program, caps: Caps, stem: str, schedule: AnySchedule | None
+) -> LlvmExecutable:
     launches: list[Launch] = []
     scratch: list[Scratch] = []
     for number, grid in enumerate(program.grids):
@@ -78,7 +107,11 @@ def _lower_program(module: ir.Module, program: Program, caps: Caps, stem: str) -
         def context(suffix: str = "", number: int = number) -> KernelContext:
             return KernelContext(module, program, caps, f"{stem}_g{number}{suffix}")
 
-        if isinstance(grid, Grid):
+        if schedule is not None and isinstance(grid, DotGrid):
+            more, extra = lower_dot_grid(context, program, grid, caps, schedule)
+            launches += more
+            scratch += extra
+        elif isinstance(grid, Grid):
             launches.append(lower_grid(context(), grid))
         else:
             more, extra = _LOWER[type(grid)](context, program, grid, caps)

@@ -26,6 +26,7 @@ from rushlight.ir.symint import Expr, ceildiv, maximum
 from rushlight.ir.symint_walk import variables
 
 ALIGN = 64
+Size = int | Expr
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ class DotFrame:
         self.element = value_type(grid.acc_dtype)
         self.vector = ir.VectorType(self.element, s.lanes)
         self.one_step = isinstance(k, int) and k <= s.kc
-        blocks = (ceildiv(inner.m.extent, s.m_step), ceildiv(inner.n.extent, s.n_step))
-        self.extents = [*(axis.extent for axis in inner.batch), *blocks]
+        assert s.mc % s.rows == s.nc % s.columns == 0, s
+        self.blocks = s.blocks(inner.m.extent, inner.n.extent)
+        self.extents = [*(axis.extent for axis in inner.batch), *self.blocks]
 
     def _step(self, builder: ir.IRBuilder, block: Block) -> None:
         """One step of k: all tiles of the block."""
@@ -68,8 +70,8 @@ class DotFrame:
             builder = ctx.builder
             *batch, m_block, n_block = coordinates
             env = {axis.name: at for axis, at in zip(grid.batch, batch, strict=True)}
-            m0, m_here = self._part(builder, m_block, grid.m.extent, s.m_step)
-            n0, n_here = self._part(builder, n_block, grid.n.extent, s.n_step)
+            m0, m_here = self._part(builder, m_block, grid.m.extent, self.blocks[0], s.rows)
+            n0, n_here = self._part(builder, n_block, grid.n.extent, self.blocks[1], s.columns)
             where = (env, m0, n0, m_here, n_here)
             k = ctx.int_expr(builder, grid.k.extent, {})
             if self.one_step:
@@ -83,13 +85,15 @@ class DotFrame:
                 self._step(builder, Block(*where, k0, kc, first, last))
 
     def _part(
-        self, builder: ir.IRBuilder, number: ir.Value, extent: object, step: object
+        self, builder: ir.IRBuilder, number: ir.Value, extent: Size, blocks: Size, unit: int
     ) -> tuple[ir.Value, ir.Value]:
-        """(start, length) of block `number` of an axis."""
-        size = self.ctx.int_expr(builder, step, {})
-        start = builder.mul(number, size)
-        left = builder.sub(self.ctx.int_expr(builder, extent, {}), start)
-        return start, min_value(builder, left, size)
+        """(start, length) of block `number` of an axis: whole units, as evenly as can be."""
+        at = self.ctx.int_expr(builder, extent, {})
+        units = self.ctx.int_expr(builder, ceildiv(extent, unit), {})
+        count = self.ctx.int_expr(builder, blocks, {})
+        ends = (builder.mul(n, units) for n in (number, builder.add(number, i64(1))))
+        start, end = (builder.mul(builder.udiv(n, count), i64(unit)) for n in ends)
+        return start, builder.sub(min_value(builder, end, at), start)
 
     def _prefetch(self, builder: ir.IRBuilder, block: Block, m: ir.Value, n: ir.Value) -> None:
         """Ask for what the epilogue will read per output: it comes while the sums are made."""

@@ -24,10 +24,11 @@ def lower_asm(program: Program, caps: Caps) -> str:
 
 
 def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
-    """The schedule of every contraction and attention, and how launches are shared out."""
+    """The schedule of every contraction and attention (where they were measured, with the times),
+    and how launches are shared out."""
     target = split_target(caps.features)
-    chosen = []
-    for grid in executable.program.grids:
+    chosen = list(executable.decisions)
+    for grid in () if chosen else executable.program.grids:
         if isinstance(grid, DotGrid):
             chosen.append(_shown(plan_dot(grid, target, caps.threads)[1]))
         elif isinstance(grid, AttentionGrid):

@@ -29,6 +29,9 @@ from rushlight.compiler.tile.ir import Map, Scan, Store
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
+# Rows that a scan goes along together, each of which is a chain that waits for itself. The lines
+# that they read and write are often the same place of a cache of eight ways.
+SCAN_ROWS = 4
 # The body gets all points of one turn at once: (env, lanes) of each unrolled vector.
 Body = Callable[[Sequence[tuple[Env, Lanes]]], None]
 
@@ -193,7 +196,7 @@ def emit_remainder(
 ) -> None:
     """The elements after the last whole turn."""
     name, count = part.axis.name, lanes.count
-    if not ctx.target.avx512:
+    if not ctx.target.avx512 or count == 1:
         with ctx.for_range(ctx.builder, start, stop) as index:
             body([({**env, name: index}, Lanes())])
         return
@@ -221,7 +224,10 @@ def emit_scan(
     accesses = scan_accesses(statement)
     chosen = choose_range(ranges, accesses, ctx.target)
     count = lane_count(ctx, accesses, chosen)
-    unroll = 2 if chosen is not None else 1
+    unroll = 4
+    if chosen is None and ranges and ranges[-1].extent != 1:
+        # Lanes would gather: some rows one beside the other, each a chain of its own.
+        chosen, count, unroll = ranges[-1], 1, SCAN_ROWS
     monoid = scan_monoid(statement.kind, statement.value.dtype)
     over = statement.over
 

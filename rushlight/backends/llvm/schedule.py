@@ -74,22 +74,18 @@ class DotSchedule:
     along_k_b: bool
     pairs: bool = False
     tiles: bool = False
-    # What an instance has of sizes that are only known at a run, at most mc and nc; 0: mc and nc.
-    m_here: int | Expr = 0
-    n_here: int | Expr = 0
+    # Numbers of equal blocks where sizes are only known at a run; 0: as few as mc and nc allow.
+    m_blocks: int | Expr = 0
+    n_blocks: int | Expr = 0
 
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
 
-    @property
-    def m_step(self) -> int | Expr:
-        """From one instance's rows to the next one's."""
-        return self.mc if self.m_here == 0 else self.m_here
-
-    @property
-    def n_step(self) -> int | Expr:
-        return self.nc if self.n_here == 0 else self.n_here
+    def blocks(self, m: int | Expr, n: int | Expr) -> tuple[int | Expr, int | Expr]:
+        """How many of rows and of columns; each has whole register blocks, one more or less."""
+        m_blocks = ceildiv(m, self.mc) if self.m_blocks == 0 else self.m_blocks
+        return m_blocks, ceildiv(n, self.nc) if self.n_blocks == 0 else self.n_blocks
 
     @property
     def row_step(self) -> int:
@@ -170,8 +166,8 @@ def choose_dot_schedule(
     nc = _even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
     on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
-    here = _at_run(grid, mc, nc, rows, columns, threads)
-    return DotSchedule(rows, vectors, lanes, mc, nc, kc, *on_k, False, False, *here)
+    blocks = _at_run(grid, mc, nc, threads)
+    return DotSchedule(rows, vectors, lanes, mc, nc, kc, *on_k, False, False, *blocks)
 
 
 def choose_sliding_schedule(
@@ -229,21 +225,14 @@ def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
     return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit
 
 
-def _at_run(
-    grid: DotGrid, mc: int, nc: int, rows: int, columns: int, threads: int
-) -> tuple[int | Expr, int | Expr]:
-    """Rows and columns of an instance where sizes are only known at a run: equal blocks of at most
-    mc x nc, about as many as a multiple of the threads. 0: the length is known."""
+def _at_run(grid: DotGrid, mc: int, nc: int, threads: int) -> tuple[int | Expr, int | Expr]:
+    """Blocks of at most mc x nc where sizes are only known at a run: about as many as a multiple of
+    the threads. 0: the length is known."""
     m, n = grid.m.extent, grid.n.extent
-    m_parts, n_parts = ceildiv(m, mc), maximum(ceildiv(n, nc), 1)
-    m_parts = ceildiv(ceildiv(m_parts * n_parts, threads) * threads, n_parts)
-    return _even_step(m, m_parts, rows), _even_step(n, n_parts, columns)
-
-
-def _even_step(extent: int | Expr, parts: int | Expr, unit: int) -> int | Expr:
-    if isinstance(extent, int):
-        return 0
-    return maximum(ceildiv(ceildiv(extent, maximum(parts, 1)), unit), 1) * unit
+    m_blocks, n_blocks = ceildiv(m, mc), ceildiv(n, nc)
+    here = maximum(n_blocks, 1)
+    m_blocks = ceildiv(ceildiv(m_blocks * here, threads) * threads, here)
+    return 0 if isinstance(m, int) else m_blocks, 0 if isinstance(n, int) else n_blocks
 
 
 def _share(

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.backends.llvm.jit import load_object
 from rushlight.backends.llvm.types import Launch, LlvmExecutable
 from rushlight.base.dtypes import find_dtype
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import text
@@ -31,7 +32,8 @@ def record_of(executable: LlvmExecutable) -> dict[str, Any]:
         for launch in executable.launches
     ]
     scratch = [[dtype.name, text(size)] for dtype, size in executable.scratch]
-    return {"launches": launches, "scratch": scratch}
+    told = [[decision.choice, decision.reasons] for decision in executable.decisions]
+    return {"launches": launches, "scratch": scratch, "decisions": told}
 
 
 def restore(program: Program, record: dict[str, Any], object_bytes: bytes) -> LlvmExecutable:
@@ -50,4 +52,5 @@ def restore(program: Program, record: dict[str, Any], object_bytes: bytes) -> Ll
         for launch in record["launches"]
     )
     scratch = tuple((find_dtype(name), parse_size(size, names)) for name, size in record["scratch"])
-    return LlvmExecutable(program, launches, scratch, object_bytes, library)
+    told = tuple(Decision(choice, tuple(reasons)) for choice, reasons in record["decisions"])
+    return LlvmExecutable(program, launches, scratch, object_bytes, told, library)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.base.dtypes import DType
+from rushlight.compiler.decisions import Decision
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
 from rushlight.runtime.packed import Keep
@@ -48,11 +49,13 @@ class Launch:
 class LlvmExecutable:
     """A compiled program. The code stays loaded while `library` is referred to.
 
-    object_bytes is the object file that holds the symbols of all programs built together.
+    object_bytes is the object file that holds the symbols of the launches.
+    decisions: what was measured to choose its schedule (tune.py).
     """
 
     program: Program
     launches: tuple[Launch, ...]
     scratch: tuple[Scratch, ...] = ()
     object_bytes: bytes = b""
+    decisions: tuple[Decision, ...] = ()
     library: Any = field(default=None, repr=False)

@@ -28,6 +28,7 @@ CHECKED = "checked_first"  # an index whose check is a kernel of its own
 MAX_RECOMPUTED_OPS = 8
 MAX_INLINED_OPS = 160
 EXPENSIVE_WEIGHT = 8
+WHOLE_ROW = 16
 MAX_INLINED_MOVES = 32  # views of views; a kernel builder goes down these by recursion
 
 
@@ -106,6 +107,8 @@ def _reason(
     is_operand = any(u.op and u.op.kind == "dot" for u in users)
     if is_operand and node.op.kind == "elementwise" and _is_of_rows(node, hints):
         return "operand_of_rows"
+    if is_operand and _is_padded_rows(node, readers, users):
+        return "padded_windows"
     # Of a moved value the source is kept: a view costs its users nothing.
     if node.op.kind == "movement" or not (repeated or in_blocks or len(users) > 1):
         return ""
@@ -203,6 +206,8 @@ def _inline_cost(node: Node, reasons: dict[Node, str], size: int, hints: Hints) 
 def _is_of_rows(node: Node, hints: Hints) -> bool:
     """Made of several values as large and of their sums: the kernel of the sums has them at hand
     and stores one, where a product that makes it would read them all again (a norm's gradient)."""
+    if node.name == "cast" and node.dtype.itemsize > node.src[0].dtype.itemsize:
+        return False  # the narrow value, which is smaller, is asked in its turn
     size, loads, rows, seen, stack = hints.numel(node), 0, False, {node}, list(node.src)
     while stack and len(seen) < MAX_INLINED_OPS // 2:
         here = stack.pop()
@@ -215,6 +220,17 @@ def _is_of_rows(node: Node, hints: Hints) -> bool:
         else:
             stack.extend(here.src)
     return rows and loads > 1
+
+
+def _is_padded_rows(node: Node, readers: list[Node], users: set[Node]) -> bool:
+    """Padding around windows one beside the other, in whole vectors of outputs: stored, a product
+    reads its rows as they lie and asks for no element whether it is there."""
+    if node.name != "pad" or any(user.name == "dot_sliding" for user in users):
+        return False
+    if any(r.name != "unfold" or r.attr("step") != 1 or r.attr("dilation") != 1 for r in readers):
+        return False
+    widths = [node.shape[-1] - reader.attr("size") + 1 for reader in readers]
+    return all(isinstance(width, int) and width % WHOLE_ROW == 0 for width in widths)
 
 
 def _is_kept(node: Node, reasons: dict[Node, str]) -> bool:

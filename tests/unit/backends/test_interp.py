@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -223,7 +224,11 @@ def test_sort_is_stable_with_nan_largest(descending: bool) -> None:
     out = np.empty(6, np.int64)
     keys = np.array([1, NAN, 0.0, 1, -0.0, -5], np.float32)
     run(grid_program((x, y), [ir.Grid((), (statement,))]), keys, out)
-    assert out.tolist() == ([1, 0, 3, 2, 4, 5] if descending else [5, 2, 4, 0, 3, 1])
+    wanted = [1, 0, 3, 2, 4, 5] if descending else [5, 2, 4, 0, 3, 1]
+    assert out.tolist() == wanted
+    first = np.full(6, -1)
+    run(grid_program((x, y), [ir.Grid((), (replace(statement, first=2),))]), keys, first)
+    assert first.tolist() == [*wanted[:2], -1, -1, -1, -1]
 
 
 def test_dot_is_one_fma_chain() -> None:

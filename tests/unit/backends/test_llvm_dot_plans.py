@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -171,11 +172,14 @@ def test_sizes_known_at_a_run_are_shared_out_as_well(threads, k):
     for rows in (1, 14, 15, 255, 256, 257, 700, 1024, 4096):
         for columns in (33, 256, 512, 513, 1030):
             env = {"M": rows, "N": columns}
-            mc, nc = evaluate(s.m_step, env), evaluate(s.n_step, env)
-            assert 0 < mc <= s.mc and 0 < nc <= s.nc and mc % s.rows == nc % s.columns == 0
-            turns = -(-(-(-rows // mc) * -(-columns // nc)) // threads)
+            counts = [evaluate(count, env) for count in s.blocks(m, n)]
+            units = -(-rows // s.rows), -(-columns // s.columns)
+            most = [-(-unit // count) for unit, count in zip(units, counts, strict=True)]
+            assert most[0] * s.rows <= s.mc and most[1] * s.columns <= s.nc, (env, s)
+            turns = -(-math.prod(counts) // threads)
             if rows >= 256 * threads and columns % 256 == 0:
-                assert turns * mc * nc <= 1.2 * rows * columns / threads, (env, s)
+                share = math.prod(units) / threads
+                assert turns * math.prod(most) <= 1.2 * share, (env, s)
 
 
 def test_programs_of_one_module_share_the_micro_kernel():

@@ -22,13 +22,14 @@ CAPS = find_caps("", 2)
 ROWS = 3
 
 
-def sort_program(dtype, count, descending, by_column=False) -> Program:
-    """positions[row, :] = argsort(keys[row, :]); by_column: keys and positions lie as [n, row]."""
+def sort_program(dtype, count, descending, by_column=False, first=None) -> Program:
+    """positions[row, :] = argsort(keys[row, :]); by_column: keys and positions lie as [n, row].
+    first: only so many positions are stored, where they would lie of all."""
     row, over = Axis("row", ROWS), Axis("over", count)
     at = over.var * ROWS + row.var if by_column else row.var * count + over.var
     keys, positions = Buffer("keys", dtype, ROWS * count), Buffer("at", int64, ROWS * count, "out")
-    body = (Sort(over, load(keys, at), descending, positions, at),)
-    sizes = (count,) if isinstance(count, Var) else ()
+    body = (Sort(over, load(keys, at), descending, positions, at, first),)
+    sizes = tuple(n for n in (count, first) if isinstance(n, Var))
     return Program("sort", (keys, positions), (), sizes, (Grid((row,), body),))
 
 
@@ -115,3 +116,33 @@ def test_rows_may_lie_across_memory():
     keys = some_keys(float32, 90)
     turned = positions_of(sort_program(float32, 90, False, by_column=True), keys.T)
     assert (turned.reshape(90, ROWS).T == expected_order(keys, False)).all()
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("dtype", REAL_DTYPES, ids=lambda d: d.name)
+@pytest.mark.parametrize("first", [1, 20, 150])
+def test_the_first_positions_are_those_of_the_whole_order(dtype, first, descending):
+    keys = some_keys(dtype, 1003)
+    got = positions_of(sort_program(dtype, 1003, descending, first=first), keys)
+    assert (got[:, :first] == expected_order(keys, descending)[:, :first]).all()
+    assert (got[:, first:] == -1).all()
+
+
+@pytest.mark.parametrize("first", [0, 1, 16, 17, 64, 500, 4999, 5000])
+@pytest.mark.parametrize("order", ["rising", "falling", "few values", "one value"])
+def test_the_first_of_rows_in_any_order(first, order):
+    rows = {"rising": np.arange(5000), "falling": -np.arange(5000),
+            "few values": np.arange(5000) % 3, "one value": np.zeros(5000)}  # fmt: skip
+    keys = np.tile(rows[order].astype(np.float32), (ROWS, 1))
+    got = positions_of(sort_program(float32, 5000, False, first=first), keys)
+    assert (got[:, :first] == np.argsort(keys, axis=1, kind="stable")[:, :first]).all()
+
+
+@pytest.mark.parametrize("override", ["", "-avx512f", "-avx"])
+def test_the_first_of_a_symbolic_length(override):
+    caps = find_caps(override, 2)
+    program = sort_program(float32, Var("n", 0), True, first=Var("k", 0))
+    for count, first in ((5, 5), (700, 3), (700, 90)):
+        keys = some_keys(float32, count)
+        got = positions_of(program, keys, caps, sizes={"n": count, "k": first}, split=ROWS)
+        assert (got[:, :first] == expected_order(keys, True)[:, :first]).all()

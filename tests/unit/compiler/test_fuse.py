@@ -6,7 +6,7 @@ import pytest
 from compile_parts import NO_HINTS, gradients, groups_of, leaf, points_of
 
 import rushlight.ops as O
-from rushlight.base.dtypes import int64
+from rushlight.base.dtypes import bfloat16, int64
 from rushlight.compiler.fuse.group import Group
 from rushlight.compiler.fuse.grouping import group_points
 from rushlight.ir.node import Node
@@ -190,3 +190,13 @@ def test_a_kernel_has_no_more_buffers_than_the_target_allows() -> None:
     for group in narrow:
         assert len(group.reads) + len(group.members) <= 9
     assert {m for g in narrow for m in g.members} == {m for g in wide for m in g.members}
+
+
+def test_of_a_norm_before_a_product_the_narrow_value_is_kept():
+    """The product widens it as it reads: a float32 copy would be twice the bytes."""
+    shapes = (8, 64), (8, 64), (16, 64), (16,)
+    x, r, w, b = (leaf(*shape, dtype=bfloat16) for shape in shapes)
+    normal = O.layer_norm(O.add(x, r), None, None, 1, 1e-5)
+    points = points_of(O.linear(normal, w, b))
+    kept = {node.dtype for node, reason in points.reasons.items() if reason == "operand_of_rows"}
+    assert kept == {bfloat16}

@@ -156,6 +156,22 @@ def test_steps_of_an_optimizer_between_uses(rule, is_compiled):
         assert bits(evaluate()) != before
 
 
+def test_a_call_that_also_writes_what_it_does_not_read():
+    w, x = torch.randn(300, 300), torch.randn(20, 300)
+    others = [torch.zeros(4) for _ in range(3)]
+
+    @torch.compile
+    def step():
+        w.add_(1)
+        for other in others:
+            other.fill_(2)
+
+    for _ in range(6):
+        step()
+        for _ in range(3):
+            check(lambda: F.linear(x, w))
+
+
 def test_gradients_that_are_written_over_are_packed_again():
     w, x = torch.randn(300, 300, requires_grad=True), torch.randn(20, 300)
     other = torch.randn(20, 300)

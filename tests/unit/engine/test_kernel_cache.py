@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 import pytest
 
 from rushlight.backends import find_backend
+from rushlight.backends.llvm import build
+from rushlight.backends.llvm.caps import Target
 from rushlight.base.config import child_environment, config
 from rushlight.base.dtypes import float32
 from rushlight.compiler.target import Backend, Caps
@@ -177,3 +180,68 @@ def test_nothing_is_written_when_the_cache_is_off(counting: Counting) -> None:
     with config.override(cache=False):
         counting.get(add_number("i", 3.0))
     assert entries() == []
+
+
+@pytest.fixture
+def caps() -> Caps:
+    found = find_backend("llvm").find()
+    assert isinstance(found, Caps)
+    return found
+
+
+def test_many_kernels_are_compiled_in_another_thread_and_are_the_same(
+    caps: Caps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = [add_number("i", float(number)) for number in range(6)]
+    alone = [build.build([program], caps)[0].object_bytes for program in programs]
+    threads = set()
+    compile_text = build.compile_text
+
+    def noted(text: str, target: Target) -> bytes:
+        threads.add(threading.current_thread().name)
+        return compile_text(text, target)
+
+    monkeypatch.setattr(build, "compile_text", noted)
+    together = build.build(programs, caps)
+    assert [executable.object_bytes for executable in together] == alone
+    assert [executable.program for executable in together] == programs
+    assert len(threads) == 1 and threads.pop().startswith("rushlight-compiler")
+
+
+def test_a_compilation_that_fails_in_the_other_thread_is_an_error_here(
+    caps: Caps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(text: str, target: Target) -> bytes:
+        raise RuntimeError("LLVM refuses")
+
+    monkeypatch.setattr(build, "compile_text", fails)
+    with pytest.raises(RuntimeError, match="LLVM refuses"):
+        build.build([add_number("i", 1.0), add_number("i", 2.0)], caps)
+    assert not [t for t in threading.enumerate() if t.name.startswith("rushlight-compiler")]
+
+
+def test_a_second_process_loads_nothing_that_makes_code(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "import rushlight as torch\n"
+        "x = torch.ones(40, 30, requires_grad=True)\n"
+        "torch.softmax(x @ x.T, 1).square().sum().backward()\n"
+        "x.grad.numpy()\n"
+        "makers = ('compiler.pipeline', 'backends.llvm.build', 'backends.llvm.body',\n"
+        "          'engine.listen', 'engine.report', 'backends.llvm.context')\n"
+        "print(sorted(m for m in makers if f'rushlight.{m}' in sys.modules))\n"
+    )
+    environment = child_environment(RUSHLIGHT_CACHE_DIR=str(tmp_path), CHECK="0")
+    tmp_path.chmod(0o700)
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert "backends.llvm.build" in said[0] and "compiler.pipeline" in said[0]
+    assert said[1] == "[]"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import rushlight as torch
-from rushlight.engine import realize
 from rushlight.base.config import config
+from rushlight.engine import realize
 from rushlight.runtime import allocator, buffer
 
 

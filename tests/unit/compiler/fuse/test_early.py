@@ -1,11 +1,11 @@
 """Values that are computed with the product that they are made of, and what is kept for later."""
 
 import pytest
+from compile_parts import gradients, groups_of, leaf, points_of
 
 from rushlight import ops
 from rushlight.base.dtypes import bfloat16, float32
 from rushlight.compiler.fuse import materialize
-from tests.unit.compiler.compile_parts import gradients, groups_of, leaf, points_of
 
 
 def early(*roots):

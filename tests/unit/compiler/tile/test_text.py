@@ -61,6 +61,7 @@ def everything() -> ir.Program:
         ),
         ir.Loop(b, (ir.Scan((), c, "max", s.load(y, c.var) + 1.0, scratch, c.var),)),
         ir.Sort(c, s.load(y, c.var), True, order, c.var),
+        ir.Sort(c, s.load(y, c.var), False, order, c.var, 2),
         ir.Map((), (ir.Store(y, 7, s.local(tile, 5)),)),
     )
     dot = ir.DotGrid(
