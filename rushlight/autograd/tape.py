@@ -86,14 +86,9 @@ class _Walk:
             if fn.hooks or fn.retains or fn.pre_hooks or fn.post_hooks:
                 return False
             key.append(index[fn])
-            if fn.__class__ is RecordFn:
-                if not self._add_record(fn):  # type: ignore[arg-type]
+            if fn.__class__ in _ADD:
+                if not _ADD[fn.__class__](self, fn):
                     return False
-            elif fn.__class__ is CallFn:
-                if fn.is_gone():  # type: ignore[attr-defined]
-                    return False
-                key.append(fn.template)  # type: ignore[attr-defined]
-                key += [self.slot(holder.node) for holder in fn.holders]  # type: ignore[attr-defined]
             elif fn.__class__ is AccumulateGrad:
                 meta = fn.variable._grad  # type: ignore[attr-defined]
                 if meta.hooks or meta.post_hooks:
@@ -137,6 +132,13 @@ class _Walk:
             key.append(self.slot(saved_out.holder.node))  # type: ignore[union-attr]
         return True
 
+    def _add_call(self, fn: CallFn) -> bool:
+        if fn.is_gone():
+            return False
+        self.key.append(fn.template)
+        self.key += [self.slot(holder.node) for holder in fn.holders]
+        return True
+
     def slot(self, node: Node) -> Any:
         """A number for a value; a constant stands for itself, and so is part of the key."""
         if node.leaf == "const":
@@ -145,6 +147,9 @@ class _Walk:
         if found is None:
             found = self.slots[node] = len(self.slots)
         return found if node.leaf != "scalar" else (found, node.dtype)
+
+
+_ADD: dict[type, Any] = {RecordFn: _Walk._add_record, CallFn: _Walk._add_call}
 
 
 class TapeGraph(Recipe):
