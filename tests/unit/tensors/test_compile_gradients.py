@@ -153,6 +153,8 @@ def test_modules_are_replayed_with_equal_bits(name, low):
 def test_gradients_of_arguments_and_through_them():
     x = array(3, 4).requires_grad_()
     both(lambda a: (a * SCALE).tanh() * a, x)
+    run = both(lambda a: a.sin().exp_(), x)
+    assert run(x)._version == 1
     w = array(3, 4, seed=1).requires_grad_()
     inner = lambda a: (a * 3).exp()  # noqa: E731
     run = settled(torch.compile(inner), w * 1)
@@ -469,7 +471,7 @@ def test_packed_values_anomalies_and_notes_run_the_code():
 
 @pytest.mark.parametrize("kind", ["state", "kept", "leaf", "own", "index", "gradient", "both"])
 def test_what_is_not_plain_stays_lazy(kind):
-    norm, table, kept = nn.BatchNorm1d(4), nn.Embedding(3, 4), {}
+    norm, table = nn.BatchNorm1d(4), nn.Embedding(3, 4)
 
     class Own(torch.autograd.Function):
         @staticmethod
@@ -481,7 +483,7 @@ def test_what_is_not_plain_stays_lazy(kind):
             return g * 5
 
     def keeps(a):
-        kept["hidden"] = hidden = a.tanh()
+        a.kept = hidden = a.tanh()
         return hidden * 2
 
     def both(a):  # a gradient of one with regard to the other may be asked for
@@ -499,6 +501,8 @@ def test_what_is_not_plain_stays_lazy(kind):
     }[kind]
 
     def loss_of(out):
+        if kind == "kept":
+            return (out * x.kept).sum()
         if kind != "both":
             return (out**2).sum()
         return torch.autograd.grad(out[0].sum(), out[1], create_graph=True)[0].sum()
