@@ -51,6 +51,7 @@ MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "ma
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
+EACH_TIME = "what it reads is different in every call"
 MAX_CAPTURES = 16  # captures in a row without a replay between them
 
 
@@ -258,7 +259,8 @@ class CompiledFunction:
                 guards = TensorGuards(snapshot.tensors)
                 try:
                     builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
-                    self._keep(kind, builder.run(), snapshot)
+                    if self._keep(kind, builder.run(), snapshot):
+                        self._say(EACH_TIME)
                 except NeedsGradients:
                     # The call is whole; its graph is compiled together with its backward's.
                     self._keep_graph(
@@ -275,34 +277,37 @@ class CompiledFunction:
         del holders
         return result
 
-    def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> None:
+    def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> bool:
+        """Keep a replay; True when there were so many that there will be no further ones."""
         kind.entries.insert(0, entry)
         self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
         del kind.entries[MAX_ENTRIES:]
         kind.refusals = 0
-        if kind.captures > MAX_CAPTURES:
-            kind.lazy = True
-            self._say("what it reads is different in every call")
+        kind.lazy = kind.captures > MAX_CAPTURES
+        return kind.lazy
 
     def _keep_graph(self, kind: _Kind, snapshot: Snapshot, call: tuple) -> None:
+        """The same for nodes that wait. Lazy code gives the same, so nobody is warned."""
         try:
             entry = build(*call)
             entry.tunes = self._tunes
-            self._keep(kind, entry, snapshot)
-        except Refused as why:
-            kind.lazy = True
+            why = EACH_TIME if self._keep(kind, entry, snapshot) else ""
+        except Refused as refused:
+            kind.lazy, why = True, str(refused)
+        if why:
             self.history.lazy(f"its outputs need gradients, compiled with the backward pass; {why}")
 
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
         """The call ran new code or changed Python state: look again at the next one."""
         self.history.seen("" if news else changed)
-        if any(isinstance(t, Tensor) and t.requires_grad for t in flatten(result)[0]):
-            return  # no flush: it may be part of a larger graph
-        flush()
+        waits = any(isinstance(t, Tensor) and t.requires_grad for t in flatten(result)[0])
+        if not waits:  # else it may be part of a larger graph
+            flush()
         if not news:
             kind.refusals += 1
             if kind.refusals > MAX_REFUSALS:
                 kind.lazy = True
+            if kind.lazy and not waits:
                 self._say(f"it changes {changed} in every call")
 
     def _may_free(self) -> bool:
@@ -318,7 +323,7 @@ class CompiledFunction:
             warnings.warn(
                 f"compile: {getattr(self._fn, '__name__', 'the call')} at {user_line()} runs as "
                 f"ordinary lazy code: {reason}",
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

@@ -520,6 +520,30 @@ def test_what_is_not_plain_stays_lazy(kind):
         assert norm.num_batches_tracked.item() == 12
 
 
+def test_what_is_different_in_every_call_becomes_lazy_without_a_warning(recwarn):
+    x = array(6, 4)
+
+    class Counts(nn.Module):
+        def __init__(self, counts):
+            super().__init__()
+            self.inner, self.scale, self.calls, self.counts = mlp(), 0.0, 0, counts
+
+        def forward(self, a):
+            self.calls += self.counts
+            return self.inner(a) * self.scale + self.calls
+
+    for counts in (0, 1):
+        model = Counts(counts)
+        run = torch.compile(model, fullgraph=True)
+        for turn in range(24):
+            model.scale = turn * 0.5
+            out = run(x)
+            assert bits(out) == bits(model.inner(x) * model.scale + counts * (turn + 1))
+            out.sum().backward()
+        assert 4 < run._compiled.captures < 20 and not replays(run)
+    assert not [w for w in recwarn if "compile" in str(w.message)]
+
+
 def test_memory_is_let_go():
     model, x = mlp(), array(6, 4).requires_grad_()
     run = settled(torch.compile(model), x)
