@@ -21,6 +21,7 @@ from typing import Any
 from rushlight.base.config import config
 from rushlight.engine.programs import measured
 from rushlight.tensors.replay import Replay
+from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
 
 MAX_EVENTS = 64  # kept for each function; later ones push out the first
@@ -62,7 +63,9 @@ class History:
         name = getattr(function, "__name__", type(function).__name__)
         return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 
-    def begin(self, key: tuple, entries: Sequence[Replay], tensors: Sequence[Any]) -> None:
+    def begin(
+        self, key: tuple, entries: Sequence[Replay | GraphReplay], tensors: Sequence[Any]
+    ) -> None:
         """A capture starts. `entries`: those for this kind of arguments, whose guards failed."""
         last = self.events[-1] if self.events else None
         self.captures += 1
@@ -85,7 +88,13 @@ class History:
         what = f"ran as lazy code, it changed {changed}" if changed else "ran to see its code"
         self._add("seen", what, self.why)
 
-    def compiled(self, entry: Replay, guards: int) -> None:
+    def compiled(self, entry: Replay | GraphReplay, guards: int) -> None:
+        kind = "recompiled" if self._again else "compiled"
+        if isinstance(entry, GraphReplay):
+            steps = len(entry.recipe.steps)
+            what = f"kept {steps} nodes and their gradient, compiled with the backward pass"
+            self._add(kind, f"{what}, {guards} guards", self.why)
+            return
         for label, decision in measured(entry.program):
             self._add("tuned", f"{label} is {decision.choice}", decision.reasons[0])
         count = len(entry.program.plan.meta["kernels"])
@@ -95,7 +104,6 @@ class History:
         elif "stored" in entry.program.plan.meta["how"]:
             kernels += " from disk"
         self._programs.add(entry.program)
-        kind = "recompiled" if self._again else "compiled"
         self._add(kind, f"compiled, {kernels}, {guards} guards", self.why)
 
     def lazy(self, reason: str) -> None:
