@@ -154,7 +154,10 @@ class LoadedPlan(Protocol):
     ) -> int:
         """Run all regions. `pointers`: one address per Plan.buffers (temps included, placed by the
         engine's memory plan). `ints`: int64, one per Plan.variables. `numbers`: Python numbers.
-        Returns the status word: 0, or the site number of a failed index check."""
+        Returns the status word: 0, or the site number of a failed index check.
+
+        A plan with an attribute `keeps` (runtime/packed.py) takes a place for each as a further
+        argument; an executable with `decisions` says what was measured to choose its schedule."""
         ...
 
 

@@ -312,3 +312,23 @@ def topological(roots: Sequence[Node], stop: Callable[[Node], bool] | None = Non
             else:
                 order.append(node)
     return order
+
+
+def nearest_below(
+    node: Node, wanted: Callable[[Node], bool], ends: Callable[[Node], bool] | None = None
+) -> list[Node]:
+    """The wanted nodes that `node` is made of, without those below them, and without what is below
+    nodes that `ends` says."""
+    found: list[Node] = []
+    seen: set[Node] = set()
+    stack = list(node.src)
+    while stack:
+        here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if wanted(here):
+            found.append(here)
+        elif ends is None or not ends(here):
+            stack.extend(here.src)
+    return found

@@ -1,7 +1,8 @@
 """What a compiled call is known by: the kind of its arguments, and modes; short for the last one.
 
-In: leaves of the arguments, and which of them are tensors. Out: hashable parts of a key. Calls with
-equal keys differ in values alone, in memory, and in what their guards look at.
+In: leaves of the arguments, and which of them are tensors. Out: hashable parts of a key (structure,
+leaves, aliases, modes), and in words how two keys differ. Calls with equal keys differ in values
+alone, in memory, and in what their guards look at.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ Entry = Replay | GraphReplay
 _modes = operator.attrgetter("grad", "inference")
 
 
+_MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting of kernels")
+
+
 def call_mode() -> tuple:
-    """What a call depends on beside its arguments and what its code reads."""
+    """What a call depends on beside its arguments and what its code reads: _MODES."""
     return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
 
 
@@ -72,7 +76,11 @@ def last_call(entry: Entry, args: tuple, kwargs: dict) -> LastCall | None:
     return LastCall(entry, args)
 
 
+_TENSOR_PARTS = ("shape", "dtype", "requires_grad", "class", "strides", "memory of another library")
+
+
 def describe(leaf: Any) -> Any:
+    """Of a tensor _TENSOR_PARTS, of a number or text its value, else which object it is."""
     if isinstance(leaf, Tensor):
         view = leaf._view
         if view is None and leaf._storage.foreign is None:
@@ -97,3 +105,32 @@ def aliases(tensors: Sequence[Tensor]) -> tuple:
     first: dict[Any, int] = {}
     found = [first.setdefault(t._storage, i) for i, t in enumerate(tensors)]
     return (*found, *[first.setdefault(id(t), i) for i, t in enumerate(tensors)])
+
+
+def differences(before: tuple, now: tuple) -> list[str]:
+    """How the keys of two calls differ: words for each part."""
+    if before[0] != now[0] or len(before[1]) != len(now[1]):
+        return ["the arguments have another structure"]
+    found = [
+        f"argument {number}: {_leaf_difference(old, new)}"
+        for number, (old, new) in enumerate(zip(before[1], now[1], strict=True))
+        if old != new
+    ]
+    if before[2] != now[2] and not found:
+        found.append("other arguments share memory")
+    pairs = zip(_MODES, before[3], now[3], strict=True)
+    return found + [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
+
+
+def _leaf_difference(old: tuple, new: tuple) -> str:
+    if len(old) == len(new) == 3:  # numbers and texts: class, value, text of a float
+        return f"{old[1]!r} -> {new[1]!r}"
+    if len(old) < 4 or len(new) < 4:
+        return "another object" if len(old) == len(new) else "a tensor or not"
+    pairs = zip(_TENSOR_PARTS, old, new, strict=False)
+    parts = [f"{name} {_shown(a)} -> {_shown(b)}" for name, a, b in pairs if a != b]
+    return ", ".join(parts) or "a view or not"
+
+
+def _shown(part: Any) -> str:
+    return part.__name__ if isinstance(part, type) else str(part)

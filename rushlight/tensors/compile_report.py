@@ -20,13 +20,11 @@ from typing import Any
 
 from rushlight.base.config import config
 from rushlight.engine.programs import measured
-from rushlight.tensors.replay import Replay
+from rushlight.tensors.call_key import Entry, differences
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
 
 MAX_EVENTS = 64  # kept for each function; later ones push out the first
-_TENSOR_PARTS = ("shape", "dtype", "requires_grad", "class", "strides", "memory of another library")
-_MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting of kernels")
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,7 @@ class History:
         name = getattr(function, "__name__", type(function).__name__)
         return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 
-    def begin(
-        self, key: tuple, entries: Sequence[Replay | GraphReplay], tensors: Sequence[Any]
-    ) -> None:
+    def begin(self, key: tuple, entries: Sequence[Entry], tensors: Sequence[Any]) -> None:
         """A capture starts. `entries`: those for this kind of arguments, whose guards failed."""
         last = self.events[-1] if self.events else None
         self.captures += 1
@@ -75,7 +71,7 @@ class History:
         elif entries:
             self.why = "; or ".join(dict.fromkeys(why_not(entry, tensors) for entry in entries))
         elif self._key is not None and self._key != key:
-            self.why = "; ".join(_differences(self._key, key))
+            self.why = "; ".join(differences(self._key, key))
             self._again = any(e.kind in ("compiled", "recompiled") for e in self.events)
         elif last.kind == "seen":
             self.why = "the code it runs was not known before"
@@ -88,7 +84,8 @@ class History:
         what = f"ran as lazy code, it changed {changed}" if changed else "ran to see its code"
         self._add("seen", what, self.why)
 
-    def compiled(self, entry: Replay | GraphReplay, guards: int) -> None:
+    def compiled(self, entry: Entry, guards: int) -> None:
+        """The call will be replayed, as long as so many guards hold."""
         kind = "recompiled" if self._again else "compiled"
         if isinstance(entry, GraphReplay):
             steps = len(entry.recipe.steps)
@@ -118,35 +115,6 @@ class History:
             "dynamo" in wanted
         ):
             print(f"[compile] {self.name}: {event}", file=sys.stderr)
-
-
-def _differences(before: tuple, now: tuple) -> list[str]:
-    """How the keys of two calls differ: (structure, leaves, aliases, modes)."""
-    if before[0] != now[0] or len(before[1]) != len(now[1]):
-        return ["the arguments have another structure"]
-    found = [
-        f"argument {number}: {_leaf_difference(old, new)}"
-        for number, (old, new) in enumerate(zip(before[1], now[1], strict=True))
-        if old != new
-    ]
-    if before[2] != now[2] and not found:
-        found.append("other arguments share memory")
-    pairs = zip(_MODES, before[3], now[3], strict=True)
-    return found + [f"{name}: {old} -> {new}" for name, old, new in pairs if old != new]
-
-
-def _leaf_difference(old: tuple, new: tuple) -> str:
-    if len(old) == len(new) == 3:  # numbers and texts: class, value, text of a float
-        return f"{old[1]!r} -> {new[1]!r}"
-    if len(old) < 4 or len(new) < 4:
-        return "another object" if len(old) == len(new) else "a tensor or not"
-    pairs = zip(_TENSOR_PARTS, old, new, strict=False)
-    parts = [f"{name} {_shown(a)} -> {_shown(b)}" for name, a, b in pairs if a != b]
-    return ", ".join(parts) or "a view or not"
-
-
-def _shown(part: Any) -> str:
-    return part.__name__ if isinstance(part, type) else str(part)
 
 
 def compile_report(compiled: Any) -> str:

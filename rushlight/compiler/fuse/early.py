@@ -10,10 +10,10 @@ nothing is computed twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rushlight.compiler.sizes import Hints
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, nearest_below
 
 # A leaf of such a part of the contraction's size costs nothing to read there (a bias).
 SMALL_PART = 16
@@ -34,7 +34,7 @@ def early_points(
             continue
         if all(homes.get(reader) is home for reader in readers[node]):
             continue
-        below = _points_below(node, reasons)
+        below = nearest_below(node, reasons.__contains__)
         spared = [p for p in below if not _is_kept_anyway(p, node, homes, reasons, readers)]
         if sum(p.dtype.itemsize for p in spared) > node.dtype.itemsize:
             found.append(node)
@@ -63,21 +63,6 @@ def _find_homes(order: Sequence[Node], hints: Hints) -> Homes:
             if node.op.kind == "elementwise" or node.name == "reshape":
                 homes[node] = home
     return homes
-
-
-def _points_below(node: Node, reasons: Mapping[Node, str]) -> Iterator[Node]:
-    """The points that it reads where it is computed."""
-    seen: set[Node] = set()
-    stack = list(node.src)
-    while stack:
-        here = stack.pop()
-        if here in seen:
-            continue
-        seen.add(here)
-        if here in reasons:
-            yield here
-        else:
-            stack.extend(here.src)
 
 
 def _is_kept_anyway(

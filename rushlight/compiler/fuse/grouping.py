@@ -25,7 +25,7 @@ from rushlight.compiler.fuse.pairs import (
 from rushlight.compiler.fuse.places import place_shape, reads_of, same_place
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.coords import axes_of, reshape_coords
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, nearest_below
 from rushlight.ir.symint import Expr, product
 
 MAX_WEIGHT = 600  # operations of a kernel: compile time grows faster than their number
@@ -327,19 +327,7 @@ class Grouping:
 
     def _sources(self, node: Node) -> list[Node]:
         """The points and buffers that `node` reads through inlined nodes."""
-        found: dict[Node, None] = {}
-        seen: set[Node] = set()
-        stack = list(node.src)
-        while stack:
-            here = stack.pop()
-            if here in seen:
-                continue
-            seen.add(here)
-            if here.leaf == "buffer" or here in self.points:
-                found[here] = None
-            else:
-                stack.extend(here.src)
-        return list(found)
+        return nearest_below(node, lambda here: here.leaf == "buffer" or here in self.points)
 
     def _reads_of(self, node: Node, where: tuple) -> list[tuple[Node, tuple]]:
         """(source, coordinates) of every read when `node` is evaluated at `where`."""

@@ -30,7 +30,7 @@ from rushlight.compiler.tile.kernel import KernelBuilder, is_interleaved
 from rushlight.compiler.tile.merge_axes import merge_axes
 from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
-from rushlight.ir.node import Node
+from rushlight.ir.node import Node, nearest_below
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, product
 
@@ -105,20 +105,12 @@ class RowsBuilder:
         return stage
 
     def inner_sources(self, member: Node) -> list[Node]:
-        at = self.builder.group.at
-        found: dict[Node, None] = {}
-        seen: set[Node] = set()
-        stack = list(member.src)
-        while stack:
-            node = stack.pop()
-            if node in seen:
-                continue
-            seen.add(node)
-            if node in at:
-                found[node] = None
-            elif not node.leaf and node not in self.builder.points:
-                stack.extend(node.src)
-        return list(found)
+        """The members of the kernel that `member` reads."""
+        builder = self.builder
+        return nearest_below(
+            member, builder.group.at.__contains__,
+            lambda node: bool(node.leaf) or node in builder.points,
+        )  # fmt: skip
 
     def row_values(self, members: list[Node]) -> None:
         if not members:
