@@ -2,16 +2,8 @@
 
 In: a compiled function or module. Out: one line for each call that was not replayed: it ran to show
 its code, was compiled (how many kernels, how many guarded values), or is ordinary lazy code; and
-the reason, for a call that was compiled before the guard that failed, with both values:
-
->>> import rushlight as torch
->>> f = torch.compile(lambda x: x * 2)
->>> for size in (2, 2, 2, 2, 3):
-...     _ = f(torch.ones(size))
->>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
-True
-
-A whole line: `capture 3: compiled, 1 kernel, 4 guards: SETTING.scale: 2.0 -> 3.0`.
+the reason, for a call that was compiled before the guard that failed, with both values. A whole
+line: `capture 3: compiled, 1 kernel, 4 guards: SETTING.scale: 2.0 -> 3.0`.
 
 The setting TORCH_LOGS (`torch._logging.set_logs`) prints these lines as they come: `recompiles`
 those of what was compiled before, `graph_breaks` those of lazy code, `dynamo` all.
@@ -158,9 +150,17 @@ def _shown(part: Any) -> str:
 
 
 def compile_report(compiled: Any) -> str:
-    """What `compile` made of a function's or module's calls, and why, as text (see above).
+    """What `compile` made of a function's or module's calls, and why, as text: a line with the
+    number of captures and replays, then one for each of the last 64 calls that were not replayed.
 
     TypeError for what `compile` did not make.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: x * 2)
+    >>> for size in (2, 2, 2, 2, 3):
+    ...     _ = f(torch.ones(size))
+    >>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
+    True
     """
     function = getattr(compiled, "__dict__", {}).get("_compiled", compiled)
     history = getattr(function, "history", None)

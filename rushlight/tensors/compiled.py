@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn
-from rushlight.base.config import config
+from rushlight.base.config import Value, config
 from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
@@ -36,6 +36,7 @@ from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, describe, last_call
+from rushlight.tensors.compile_choices import check_choices, settings_of
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
@@ -44,10 +45,6 @@ from rushlight.tensors.replay_graph import GraphReplay, build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
-# PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
-BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
-# PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
-MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
@@ -68,10 +65,17 @@ def compile(  # noqa: A001  (PyTorch's name)
     """Make a function, module or whole training step replay as one program.
 
     Usable as a decorator. `dynamic` is accepted: sizes become symbolic at the second sight
-    whatever it says. `mode="max-autotune"` (or the option max_autotune) measures schedules of
-    matrix products when it compiles them, once for a machine; `tuned` says which. `backend` is a
-    name of BACKENDS, or a callable that gets each graph and its example inputs and gives what is
-    called in its place (`user_backend.py`).
+    whatever it says. `backend` is "inductor" or another name
+    (`compile_choices.py`), all of which do the same, or a callable that gets each graph and its
+    example inputs and gives what is called in its place (`user_backend.py`).
+
+    `mode="max-autotune"` (also "max-autotune-no-cudagraphs", and the options max_autotune and
+    max_autotune_gemm) measures schedules of matrix products when it compiles them, once for a
+    machine; the result's `tuned` says which. The option max_autotune_gemm_backends names who may
+    make products on GPUs. Other modes and options change nothing.
+
+    RuntimeError: a backend or mode that is not known, mode and options together, an option of
+    another type than PyTorch's. SettingError (a ValueError): a maker that is not known.
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -87,33 +91,16 @@ def compile(  # noqa: A001  (PyTorch's name)
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a callable, got {type(model).__name__}")
-    _check_choices(backend, mode, options)
+    check_choices(backend, mode, options)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
-        compiled = CompiledFunction(model, fullgraph, _wants_tuning(mode, options))
+        compiled = CompiledFunction(model, fullgraph, settings_of(mode, options))
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
                     "options": options}  # fmt: skip
         return LEGACY.optimized(model, compiled, settings)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
-
-
-def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
-    if isinstance(backend, str) and backend not in BACKENDS:
-        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
-    if mode is not None and options is not None:
-        raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
-        )
-    if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-
-
-def _wants_tuning(mode: str | None, options: Any) -> bool:
-    given = options if isinstance(options, dict) else {}
-    asked = (given.get("max_autotune"), given.get("max_autotune_gemm"))
-    return any(asked) or "max-autotune" in (mode or "")
 
 
 class _Ways(Ways):
@@ -149,9 +136,11 @@ class _Kind:
 class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool, tunes: bool = False) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], fullgraph: bool, settings: Mapping[str, Value]
+    ) -> None:
         self._fn = fn
-        self._tunes = tunes
+        self._settings = settings
         self._fullgraph = fullgraph
         self._kinds: dict[Any, _Kind] = {}
         self._codes = Codes()
@@ -185,7 +174,7 @@ class CompiledFunction:
             if len(self._kinds) > MAX_KEYS:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
-            PENDING.tunes |= self._tunes  # its kernels are made by the next flush
+            PENDING.settings |= self._settings  # its kernels are made by the next flush
             return self._fn(*args, **kwargs)
         with LOCK:
             for entry in kind.entries:
@@ -199,17 +188,17 @@ class CompiledFunction:
                     return result
             else:
                 self.history.begin(key, kind.entries, tensors)
-                return self._capture_tuned(kind, leaves, spec, tensors, args, kwargs)
+                return self._capture_as_asked(kind, leaves, spec, tensors, args, kwargs)
         return self._fn(*args, **kwargs)
 
-    def _capture_tuned(self, kind: _Kind, *call: Any) -> Any:
-        """Capture a call; with `mode="max-autotune"`, the products of its program are measured."""
-        if not self._tunes:
+    def _capture_as_asked(self, kind: _Kind, *call: Any) -> Any:
+        """Capture a call under the settings of `mode` and `options`."""
+        if not self._settings:
             return self._capture(kind, *call)
-        with config.override(max_autotune=True):
+        with config.override(**self._settings):
             result = self._capture(kind, *call)
-        # What waits is compiled later.
-        PENDING.tunes |= kind.lazy or any(isinstance(e, GraphReplay) for e in kind.entries)
+        if kind.lazy or any(isinstance(entry, GraphReplay) for entry in kind.entries):
+            PENDING.settings |= self._settings  # what waits is compiled later
         return result
 
     @property
@@ -290,7 +279,7 @@ class CompiledFunction:
         """The same for nodes that wait. Lazy code gives the same, so nobody is warned."""
         try:
             entry = build(*call)
-            entry.tunes = self._tunes
+            entry.settings = self._settings
             why = EACH_TIME if self._keep(kind, entry, snapshot) else ""
         except Refused as refused:
             kind.lazy, why = True, str(refused)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
 from rushlight.autograd.call_fn import CallFn, Template, copy_tape
 from rushlight.autograd.node import hold
+from rushlight.base.config import Value
 from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import int64
 from rushlight.base.pytree import LEAF, flatten, unflatten
@@ -52,7 +53,7 @@ class GraphReplay:
     checks     (number of a saved value, whose memory it is, the version that it must have): the
                version of now (None) of an input or argument; one of the capture, of a base
     draws      (generator, offsets used, [seed, first offset] of the call that runs)
-    tunes      are its products to be measured when they are compiled (mode="max-autotune")?
+    settings   under which what it records is compiled (the mode and options of `compile`)
     """
 
     argument_parts = attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
@@ -72,7 +73,7 @@ class GraphReplay:
         self.draws: list[tuple[Any, int, list[int]]] = []
         self.leaves: list[Any] = []
         self.spec: Any = None
-        self.tunes = False
+        self.settings: Mapping[str, Value] = {}
 
     def holds(self, _: Sequence[Tensor]) -> bool:
         """Is everything that the code reads, but for values, as it was?"""
@@ -82,7 +83,7 @@ class GraphReplay:
         """The result of the call; AS_CODE where its Python must run."""
         if ORIGIN.on or DEVICES.used or WATCH.seen is not None or any(map(_inference, tensors)):
             return AS_CODE
-        PENDING.tunes |= self.tunes
+        PENDING.settings |= self.settings
         slots = [tensors[number]._value() for number in self.arguments]
         slots += map(_node, self.fixed)
         for generator, used, numbers in self.draws:
