@@ -81,8 +81,14 @@ def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     with LOCK:
         if any_failed():
             return None
-        outputs = _flush(recipe, values)
+        if PENDING.settings:
+            with config.override(**PENDING.settings):
+                outputs = _flush(recipe, values)
+        else:
+            outputs = _flush(recipe, values)
         PENDING.since = PENDING.due = -1
+        if outputs is not None:  # else an ordinary flush follows
+            PENDING.settings = {}
         return outputs
 
 
@@ -92,7 +98,7 @@ def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     donated = find_donated(recording, kept)
     key = (
         recording.key, recording.ints, len(roots), donated, recipe, config.backend,
-        watch.program_family(),
+        config.max_autotune, watch.program_family(),
     )  # fmt: skip
     known = _KNOWN.get(key)
     if known is None or known.cache is not realize.programs():

@@ -41,7 +41,7 @@ from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
-from rushlight.tensors.replay_graph import GraphReplay, build
+from rushlight.tensors.replay_graph import build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
@@ -197,7 +197,7 @@ class CompiledFunction:
             return self._capture(kind, *call)
         with config.override(**self._settings):
             result = self._capture(kind, *call)
-        if kind.lazy or any(isinstance(entry, GraphReplay) for entry in kind.entries):
+        if any(isinstance(t, Tensor) and not t._value().leaf for t in flatten(result)[0]):
             PENDING.settings |= self._settings  # what waits is compiled later
         return result
 

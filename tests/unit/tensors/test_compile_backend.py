@@ -6,6 +6,7 @@ import pytest
 import rushlight as torch
 from rushlight.base.config import SettingError, config
 from rushlight.engine.programs import ProgramCache
+from rushlight.engine.realize import PROGRAMS
 
 
 class Recorder:
@@ -124,8 +125,8 @@ def test_a_maker_that_nobody_knows_is_an_error_without_a_gpu_too():
             torch.compile(lambda x: x, mode="max-autotune")
 
 
-@pytest.mark.parametrize("needs", [False, True])
-def test_options_hold_while_the_function_is_compiled_and_no_longer(needs, monkeypatch):
+@pytest.mark.parametrize("ends", ["replay", "look", "backward"])
+def test_options_hold_while_the_function_is_compiled_and_no_longer(ends, monkeypatch):
     seen = []
     make = ProgramCache.make
 
@@ -134,13 +135,16 @@ def test_options_hold_while_the_function_is_compiled_and_no_longer(needs, monkey
         return make(*args)
 
     monkeypatch.setattr(ProgramCache, "make", noted)
-    w = torch.ones(5, 7, requires_grad=needs)
+    PROGRAMS._families.clear()
+    w = torch.ones(5, 7, requires_grad=ends != "replay")
     f = torch.compile(lambda x: x @ w * 3.25, options={"max_autotune_gemm_backends": "cutlass"})
     for _ in range(4):
         y = f(torch.ones(11, 5)).sum()
-        if needs:  # its kernels are made by the flush of the backward pass
-            y.backward()
-            w.grad.tolist()
+        if ends != "replay":  # its kernels are made by a flush outside of it
+            seen.clear()
+            y.tolist() if ends == "look" else y.backward()
+            if seen:
+                break
     assert "CUTLASS" in seen
     count = len(seen)
     (torch.ones(13, 5) * 4.5).tolist()
