@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import rushlight as torch
-from rushlight.losses.chunks import Chunks, Settings, compute_now, even_blocks
+from rushlight.losses.chunks import Chunks, Settings, even_blocks
 from rushlight.losses.plain_linear_cross_entropy import class_weight
 from rushlight.losses.terms import logit_gradient, parts_of, token_losses
+from rushlight.tensors.interop import flush_part
 
 
 class ByTokens(Chunks):
@@ -38,7 +39,7 @@ class ByTokens(Chunks):
     def _finish(self) -> None:
         """Compute now, so that the logits are gone before the next chunk."""
         if len(self.order) > 1:
-            compute_now()
+            flush_part()
 
     def losses_only(self) -> None:
         for chunk in self.order:

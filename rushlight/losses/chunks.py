@@ -10,19 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import rushlight as torch
-from rushlight.base.config import config
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import reduced
 from rushlight.tensors.interop import own_memory
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
-
-
-def compute_now() -> None:
-    """So that the logits are gone before the next chunk. Panels of the weight, which all chunks
-    read, would be as large as it is: none stay."""
-    with config.override(packed_weights_mb=0):
-        torch.flush()
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,9 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     axes = [Axis(f"d{i}", n) for i, n in enumerate(node.src[0].shape)]
     at = tuple(axis.var for axis in axes)
     key = s.cast(builder.access().value(node.src[0], at), node.src[0].dtype.compute)
-    place = linear(at, strides_of(node.shape))
+    # Fewer positions are stored than there are keys: the variable's bounds are those of the result.
+    stored = tuple(Axis(axis.name, n).var for axis, n in zip(axes, node.shape, strict=True))
+    place = linear(stored, strides_of(node.shape))
     first = None if node.shape == node.src[0].shape else node.shape[dim]
     statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
     kept = [axis for i, axis in enumerate(axes) if i != dim]

@@ -18,7 +18,7 @@ from rushlight.compiler.tile.verify_expr import Invalid, check_node
 from rushlight.ir import scalar, symint
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
-from rushlight.ir.symint_walk import variables
+from rushlight.ir.symint_walk import substitute, variables
 
 ROLES = ("in", "out", "inout", "scratch")
 
@@ -229,7 +229,9 @@ class _Verifier:
             with self.axes((statement.over,)):
                 self.expr(statement.key)
             with self.axes((statement.stored,)):
-                self.dest(statement.dest, statement.at, scalar.int64)
+                # As many positions as are stored; `at` was written for the whole row.
+                mapping = {statement.over.name: statement.stored.var}
+                self.dest(statement.dest, substitute(statement.at, mapping), scalar.int64)
         elif isinstance(statement, ir.Loop):
             with self.axes((statement.axis,)):
                 self.body(statement.body)

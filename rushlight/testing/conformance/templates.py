@@ -172,6 +172,16 @@ def sorts(v: Any) -> list[Node]:
     ]
 
 
+def first_sorted(v: Any) -> list[Node]:
+    """The first few positions of short rows, of columns, and of rows that are selected from."""
+    few = ops.cast(v.ints(9, 5, 40), float32)
+    return [
+        ops.argtopk_(rows, k, dim, turn)
+        for rows, k, dim in ((few, 7, 1), (few, 2, 0), (v.normal(3, 3000), 5, 1))
+        for turn in (False, True)
+    ]
+
+
 def products(dtype: str) -> Build:
     return lambda v: [
         ops.dot(v.normal(33, 70, dtype=dtype), v.normal(70, 45, dtype=dtype)),
@@ -213,6 +223,7 @@ TEMPLATES: dict[str, Build] = {
         ops.scan_argmin(v.normal(6, 700), 1), ops.scan_sum(v.ints(99, 3000), 0),
     ],
     "sort": sorts,
+    "sort_first": first_sorted,
     "gather": lambda v: [ops.gather_nd(v.normal(20, 6), [v.ints(20, 15)])],
     "scatter_rows": scatter(12, 30, 5),
     "scatter_elements": scatter(50, 700),

@@ -130,3 +130,29 @@ def test_a_module_trains_on_a_device() -> None:
         curves.append(losses)
         assert all(p.device.type == place for p in model.parameters())
     np.testing.assert_allclose(curves[0], curves[1], rtol=1e-4)
+
+
+@needs_opencl
+def test_a_model_comes_back_from_a_device() -> None:
+    """What only the moved tensor needs is donated: its memory changes the device with it."""
+
+    def seen(model: torch.nn.Module) -> tuple[set[str], list[list[float]]]:
+        state = model.state_dict().values()  # kept, it would keep the memory from being donated
+        return {value.device.type for value in state}, [value.tolist() for value in state]
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+    _, before = seen(model)
+    for place in ("opencl", "cpu", "opencl", "cpu"):
+        model.to(place)
+        assert seen(model) == ({place}, before)
+    model(torch.ones(2, 3))
+
+
+@needs_opencl
+def test_a_value_that_moves_to_and_fro_stays() -> None:
+    x = torch.ones(3)
+    for place in ("opencl", "cpu", "opencl"):
+        x = x.to(place)
+        assert x.device.type == place
+    x = (x + 1).to("cpu")
+    assert x.device.type == "cpu" and (x + 1).tolist() == [3, 3, 3]

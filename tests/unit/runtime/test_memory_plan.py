@@ -106,3 +106,8 @@ def test_bad_lifetime_is_refused():
     with pytest.raises(ValueError, match="buffer 0"):
         plan_memory([Lifetime(1, 3, 2)])
     assert plan_memory([]).arena_bytes == 0
+
+
+def test_large_buffers_do_not_begin_at_the_same_place_of_a_cache():
+    plan = plan_memory([Lifetime(1 << 19, 0, 1)] * 6)
+    assert len({offset % 4096 for offset in plan.offsets}) == 6

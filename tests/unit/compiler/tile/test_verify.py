@@ -36,6 +36,24 @@ def test_symbolic_sizes_are_well_formed() -> None:
     verify_program(program)
 
 
+@pytest.mark.parametrize("first, room", [(None, 8), (3, 3), (3, 5)])
+def test_a_sort_stores_as_many_positions_as_it_says(first, room) -> None:
+    verify_program(sorting(first, room))
+
+
+@pytest.mark.parametrize("first, room", [(None, 7), (3, 2)])
+def test_a_sort_that_stores_more_than_there_is_room_for(first, room) -> None:
+    with pytest.raises(InvalidProgram, match="reaches"):
+        verify_program(sorting(first, room))
+
+
+def sorting(first: int | None, room: int) -> ir.Program:
+    x, y = ir.Buffer("x", float32, 8), ir.Buffer("y", int64, room, "out")
+    i = ir.Axis("i", 8)
+    statement = ir.Sort(i, s.load(x, i.var), False, y, i.var, first)
+    return ir.Program("p", (x, y), (), (), (ir.Grid((), (statement,)),))
+
+
 LOCAL = ir.Local("t", float32, (8,))
 BAD = {
     "neither a size": lambda x, y, i: ir.Store(y, Var("k", 0, 7, "axis"), s.load(x, 0)),
