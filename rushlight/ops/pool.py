@@ -76,8 +76,12 @@ def max_pool_index_reference(input: np.ndarray, **settings: Any) -> np.ndarray: 
     windows = _numpy_windows(input, -np.inf, settings_of(**settings))
     places = _numpy_windows(where_from.astype(np.float64), -1, settings_of(**settings))
     lead = windows.shape[: input.ndim]
-    best = windows.reshape(*lead, -1).argmax(-1)
-    found = np.take_along_axis(places.reshape(*lead, -1), best[..., None], -1)
+    places = places.reshape(*lead, -1)
+    best = windows.reshape(*lead, -1).argmax(-1)[..., None]
+    found = np.take_along_axis(places, best, -1)
+    # Nothing but the least number: the first that is no padding.
+    inside = np.take_along_axis(places, (places >= 0).argmax(-1)[..., None], -1)
+    found = np.where(found < 0, inside, found)
     return found[..., 0].astype(np.int64)
 
 

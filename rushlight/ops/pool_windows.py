@@ -13,7 +13,7 @@ import numpy as np
 from rushlight.base.dtypes import DType, int64, uint8
 from rushlight.ir.symint import floordiv, product
 from rushlight.ir.symint import minimum as size_minimum
-from rushlight.ops.binary import add, eq, floor_divide, mul, remainder
+from rushlight.ops.binary import add, eq, floor_divide, maximum, mul, remainder
 from rushlight.ops.build import (
     expand_to,
     iota_along,
@@ -89,6 +89,9 @@ def max_pool_places(input: Any, **settings: Any) -> Any:  # noqa: A002
         step = remainder(floor_divide(tap, inner), kernel[i])
         start = iota_along(tap.ndim, 2 + i, tap.shape[2 + i])
         at = add(add(mul(start, stride[i]), mul(step, dilation[i])), -padding[i])
+        if padding[i]:
+            # In a window of nothing but -inf the padding before it is as large: its first element.
+            at = maximum(at, remainder(at, dilation[i]))
         flat = at if flat is None else add(mul(flat, size_value(space[i])), at)
     return flat
 
