@@ -51,10 +51,12 @@ class OptimizedModule(Module):
         self._modules[INSIDE].training = value
 
     def __getattr__(self, name: str) -> Any:
-        """The inner module's."""
+        """The inner module's; `tuned`, where that has none, is the compiled call's."""
         inner = self.__dict__.get("_modules", {}).get(INSIDE)
         if inner is None:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        if name == "tuned" and not hasattr(inner, name):
+            return self._compiled.tuned
         return inner if name == INSIDE else getattr(inner, name)
 
     def __setattr__(self, name: str, value: Any) -> None:

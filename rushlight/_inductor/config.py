@@ -1,5 +1,5 @@
-"""torch._inductor.config: settings of PyTorch's compiler. Two of them are heard (`tell` below: who
-makes products, whether it is measured); the others change nothing here."""
+"""torch._inductor.config: settings of PyTorch's compiler. Two things are heard (`tell` below: who
+makes products, whether they are measured); the others change nothing here."""
 
 from types import SimpleNamespace as _Group
 

@@ -15,6 +15,7 @@ from rushlight.autograd.anomaly import watched
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.rules import reachable
 from rushlight.ops import add
 
 NO_GRAD = "element {} of tensors does not require grad and does not have a grad_fn"
@@ -159,25 +160,3 @@ class _Run:
 def sum_of(held: Any, grad: Any) -> Any:
     """The sum of two gradients; a sparse one is added to a dense one, not the other way."""
     return grad + held if held.is_sparse else held + grad
-
-
-def reachable(start: list[GradFn]) -> list[GradFn]:
-    """Every function below `start`, inputs of the graph first. Iterative: tapes are long."""
-    order: list[GradFn] = []
-    seen: set[int] = set()
-    for root in start:
-        if id(root) in seen:
-            continue
-        seen.add(id(root))
-        stack: list[Any] = [(root, iter(root.edges))]
-        while stack:
-            fn, edges = stack[-1]
-            for edge in edges:
-                if edge is not None and edge[0] is not None and id(edge[0]) not in seen:
-                    seen.add(id(edge[0]))
-                    stack.append((edge[0], iter(edge[0].edges)))
-                    break
-            else:
-                stack.pop()
-                order.append(fn)
-    return order

@@ -7,7 +7,7 @@ the rule makes (as in tape.py, which does the same for a whole pass when it is o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.autograd.graph import fit, operand_grads, placeholder
@@ -52,51 +52,61 @@ def again_of(slots: list[Node]) -> Callable[[Node], Again]:
     return again
 
 
-def grads_of(fn: Any, g: Node) -> list[Node | None]:
-    """Gradients of the inputs of a RecordFn, fitted to its targets."""
-    key: list[Any] = [g.shape, g.dtype, *[edge is not None for edge in fn.edges]]
+def run_kept(
+    kept: dict[tuple, Any], head: tuple, nodes: Sequence[Node],
+    rule: Callable[[Sequence[Node]], list[Node | None]],
+) -> list[Node | None]:  # fmt: skip
+    """`rule(nodes)`, or what it made for nodes of the same kinds. `head`: what else it looks at."""
+    key = [*head]
     values: list[Node] = []
-    saved = [(i, one.node()) for i, one in fn.saved.items()]
-    if fn.saved_out is not None:
-        saved.append((-1, fn.saved_out.node()))
-    for i, node in (*saved, (-2, g)):
-        key.append(i)
+    for node in nodes:
         if node.leaf == "const":
             key.append(node)
             continue
-        if node.leaf == "scalar":
-            key.append(node.dtype)
+        key.append(node.dtype if node.leaf == "scalar" else None)
         values.append(node)
-    kept = fn.form.recipes
     known = tuple(key)
     try:
         found = kept[known]
     except KeyError:
         if len(kept) >= MOST_KEPT:
             kept.clear()
-        found = kept[known] = _make(fn, dict(saved), g)
+        found = kept[known] = _make(nodes, rule)
     if found is None:
-        stands = {**dict(saved), -2: g}
-        return _rule(fn, stands)
+        return rule(nodes)
     recipe, places = found
     made = recipe.made(values)
     return [None if place is None else made[place] for place in places]
 
 
 def _make(
-    fn: Any, saved: dict[int, Node], g: Node
-) -> tuple[Recipe, list[int | None]] | None:  # fmt: skip
+    nodes: Sequence[Node], rule: Callable[[Sequence[Node]], list[Node | None]]
+) -> tuple[Recipe, list[int | None]] | None:
     """Run the rule once, on leaves that stand for the values."""
-    stands = {i: stand_in(node) for i, node in (*saved.items(), (-2, g))}
-    slots = [node for node in stands.values() if node.leaf != "const"]
+    stands = list(map(stand_in, nodes))
+    slots = [node for node in stands if node.leaf != "const"]
     try:
-        grads = _rule(fn, stands)
+        grads = rule(stands)
         made = [node for node in grads if node is not None]
         recipe = Recipe(slots, made, again_of(slots))
     except NotPlain:
         return None
     numbers = iter(range(len(made)))
     return recipe, [None if node is None else next(numbers) for node in grads]
+
+
+def grads_of(fn: Any, g: Node) -> list[Node | None]:
+    """Gradients of the inputs of a RecordFn, fitted to its targets."""
+    at, nodes = list(fn.saved), [one.node() for one in fn.saved.values()]
+    if fn.saved_out is not None:
+        at.append(-1)
+        nodes.append(fn.saved_out.node())
+    at.append(-2)
+    nodes.append(g)
+    head = (g.shape, g.dtype, *[edge is not None for edge in fn.edges], *at)
+    return run_kept(
+        fn.form.recipes, head, nodes, lambda values: _rule(fn, dict(zip(at, values, strict=True)))
+    )
 
 
 def _rule(fn: Any, values: dict[int, Node]) -> list[Node | None]:

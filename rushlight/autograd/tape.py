@@ -12,17 +12,16 @@ nodes, without a rule, a bound argument or a shape derived.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.autograd.call_fn import CallFn
 from rushlight.autograd.fn_recipe import again_of, stand_in
-from rushlight.autograd.graph import fit, operand_grads, placeholder
 from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.rules import Rules
 from rushlight.ir.node import Node
 from rushlight.ir.recipe import NotPlain, Recipe
-from rushlight.ops import add
 
 MOST_GRAPHS = 512
 # Key of a tape -> its graph; None: not of a plain kind, for a reason that the rules have.
@@ -87,8 +86,8 @@ class _Walk:
             if fn.hooks or fn.retains or fn.pre_hooks or fn.post_hooks:
                 return False
             key.append(index[fn])
-            if fn.__class__ is RecordFn:
-                if not self._add_record(fn):  # type: ignore[arg-type]
+            if fn.__class__ in _ADD:
+                if not _ADD[fn.__class__](self, fn):
                     return False
             elif fn.__class__ is AccumulateGrad:
                 meta = fn.variable._grad  # type: ignore[attr-defined]
@@ -133,6 +132,13 @@ class _Walk:
             key.append(self.slot(saved_out.holder.node))  # type: ignore[union-attr]
         return True
 
+    def _add_call(self, fn: CallFn) -> bool:
+        if fn.is_gone():
+            return False
+        self.key.append(fn.template)
+        self.key += [self.slot(holder.node) for holder in fn.holders]
+        return True
+
     def slot(self, node: Node) -> Any:
         """A number for a value; a constant stands for itself, and so is part of the key."""
         if node.leaf == "const":
@@ -141,6 +147,9 @@ class _Walk:
         if found is None:
             found = self.slots[node] = len(self.slots)
         return found if node.leaf != "scalar" else (found, node.dtype)
+
+
+_ADD: dict[type, Any] = {RecordFn: _Walk._add_record, CallFn: _Walk._add_call}
 
 
 class TapeGraph(Recipe):
@@ -156,70 +165,7 @@ def _build(walk: _Walk, roots: Sequence[tuple[GradFn, int]]) -> TapeGraph | None
     slots = [stand_in(node) for node in walk.slots]
     stands_for = dict(zip(walk.slots, slots, strict=True))
     try:
-        outputs = _Rules(walk.index, stands_for).run(roots, walk.grads)
+        outputs = Rules(walk.index, stands_for).run(roots, walk.grads)
         return TapeGraph(slots, outputs)
     except NotPlain:
         return None
-
-
-class _Rules:
-    def __init__(self, index: dict[GradFn, int], stands_for: dict[Node, Node]) -> None:
-        self.index, self.stands_for = index, stands_for
-        self.buffers: dict[GradFn, list[Node | None]] = {}
-        self.waiting: dict[GradFn, int] = {}
-
-    def run(
-        self, roots: Sequence[tuple[GradFn, int]], grads: Sequence[Node]
-    ) -> list[tuple[int, Node]]:
-        for fn in self.index:
-            for edge in fn.edges:
-                if edge is not None and edge[0] is not None:
-                    self.waiting[edge[0]] = self.waiting.get(edge[0], 0) + 1
-        for (fn, nr), grad in zip(roots, grads, strict=True):
-            self._add(fn, nr, self._value(grad))
-        start = dict.fromkeys(fn for fn, _ in roots)
-        heap = [(-fn.sequence, self.index[fn], fn) for fn in start if not self.waiting.get(fn)]
-        heapq.heapify(heap)
-        outputs: list[tuple[int, Node]] = []
-        while heap:
-            _, number, fn = heapq.heappop(heap)
-            grads = self.buffers.pop(fn, None) or [None] * len(fn.likes)  # type: ignore
-            found: Sequence[Node | None] = ()
-            if grads[0] is not None:
-                if isinstance(fn, AccumulateGrad):
-                    outputs.append((number, grads[0]))
-                else:
-                    found = self._apply(fn, grads[0])  # type: ignore[arg-type]
-            for position, edge in enumerate(fn.edges):
-                if edge is None or edge[0] is None:
-                    continue
-                grad = found[position] if position < len(found) else None
-                if grad is not None:
-                    self._add(edge[0], edge[1], grad)
-                self.waiting[edge[0]] -= 1
-                if self.waiting[edge[0]] == 0:
-                    heapq.heappush(heap, (-edge[0].sequence, self.index[edge[0]], edge[0]))
-        return outputs
-
-    def _value(self, node: Node) -> Node:
-        return self.stands_for.get(node, node)
-
-    def _apply(self, fn: RecordFn, g: Node) -> list[Node | None]:
-        sources = [
-            self._value(fn.saved[i].holder.node) if i in fn.saved else placeholder(*like)  # type: ignore[union-attr]
-            for i, like in enumerate(fn.source_likes)
-        ]
-        saved_out = fn.saved_out
-        out = placeholder(*fn.likes[0]) if saved_out is None else self._value(saved_out.holder.node)  # type: ignore[union-attr]
-        needs = [edge is not None for edge in fn.edges]
-        needs += [False] * (len(sources) - len(needs))
-        nodes = operand_grads(fn.record, fn.attrs, sources, out, g, needs)
-        return [
-            None if node is None else fit(node, *target)
-            for node, target in zip(nodes, fn.targets, strict=False)
-        ]
-
-    def _add(self, fn: GradFn, nr: int, grad: Node) -> None:
-        buffer = self.buffers.setdefault(fn, [None] * len(fn.likes))
-        before = buffer[nr]
-        buffer[nr] = grad if before is None else add.node(before, grad)

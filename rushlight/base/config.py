@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from rushlight.base.log_names import are_logs
+
 Value = bool | int | str
 Parse = Callable[[str], Value]
 
@@ -78,6 +80,10 @@ PRODUCT_MAKERS = ("ATEN", "TRITON", "CPP", "CUTLASS", "CUTEDSL", "NVGEMM", "CK",
 MAKERS = Kind(
     str, f"names separated by commas, of {', '.join(PRODUCT_MAKERS)}", str.upper,
     lambda value: all(name.strip() in PRODUCT_MAKERS for name in str(value).split(",")),
+)  # fmt: skip
+LOGS = Kind(
+    str, "names of PyTorch's logs separated by commas, as in 'recompiles,+dynamo'", str.strip,
+    lambda value: are_logs(str(value)),
 )  # fmt: skip
 NAME = Kind(str, "a name", str.strip, lambda value: bool(value))
 FOLDER = Kind(str, "the path of a folder", os.path.expanduser, lambda value: True)
@@ -142,8 +148,8 @@ SETTINGS: tuple[Setting, ...] = (
             "1 verifies the IR after each pass, 2 also interprets before and after and compares."),
     Setting("debug_format", "DEBUG_FORMAT", _choice("text", "json"), "text",
             "Form of the debug lines: for people, or one JSON object a line."),
-    Setting("logs", "TORCH_LOGS", TEXT, "",
-            "What compile prints: recompiles, graph_breaks, dynamo (all); others are ignored."),
+    Setting("logs", "TORCH_LOGS", LOGS, "",
+            "What compile prints: recompiles, graph_breaks, dynamo (all); others print nothing."),
     Setting("backend", "RUSHLIGHT_BACKEND", NAME, "llvm",
             "The code generator of the device 'cpu', a folder of rushlight/backends."),
     Setting("cache_dir", "RUSHLIGHT_CACHE_DIR", FOLDER, _cache_folder("rushlight"),

@@ -48,7 +48,10 @@ class ScalarSlots:
             if len(wanted) == 1:
                 words[positions] = one_number(numbers[wanted[0]], dtype)
                 continue
-            bits = number_bits([numbers[i] for i in wanted], dtype)
+            if len(wanted) <= FEW:
+                bits = np.array([one_number(numbers[i], dtype) for i in wanted], np.int64)
+            else:
+                bits = number_bits([numbers[i] for i in wanted], dtype)
             words[positions] = bits[spread]
 
 
@@ -62,6 +65,7 @@ def one_number(value: Any, dtype: DType) -> int:
     return int(number_bits([value], dtype)[0])
 
 
+FEW = 8  # numbers: one by one is faster than as arrays
 # Below this no rounding to float32 gives an infinity.
 LARGEST = 3.4e38
 _FLOAT32, _UINT32, _FLOAT64, _INT64 = Struct("=f"), Struct("=I"), Struct("=d"), Struct("=q")

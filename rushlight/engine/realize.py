@@ -14,7 +14,7 @@ from sys import getrefcount
 
 import numpy as np
 
-from rushlight.base.config import config
+from rushlight.base.config import Value, config
 from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
@@ -50,14 +50,14 @@ NONE_DONATED: frozenset[int] = frozenset()
 class _Pending:
     """How far recording is since the last flush (see bound.py, which sets these).
 
-    since  serial of the first node recorded after it; -1 while there is none
-    due    serial at which somebody should look whether too much waits
-    tunes  something of it was recorded by a call that wants its products measured
+    since     serial of the first node recorded after it; -1 while there is none
+    due       serial at which somebody should look whether too much waits
+    settings  overrides that a call of a compiled function wants for the flush of what it recorded
     """
 
-    since = -1
-    due = -1
-    tunes = False
+    def __init__(self) -> None:
+        self.since = self.due = -1
+        self.settings: dict[str, Value] = {}
 
 
 PENDING = _Pending()
@@ -76,9 +76,10 @@ def flush(extra: Sequence[Node] = ()) -> None:
     PENDING.since = PENDING.due = -1
     if not extra and not WAITING:
         return
-    if PENDING.tunes:
-        PENDING.tunes = False
-        with config.override(max_autotune=True):
+    settings = PENDING.settings
+    if settings:
+        PENDING.settings = {}
+        with config.override(**settings):
             _flush(extra)
     else:
         _flush(extra)

@@ -105,10 +105,12 @@ class PackedForms:
             return
         with self._lock:
             given = addresses.tolist() if isinstance(addresses, np.ndarray) else addresses
-            for address in self._at.keys() & given:
-                for key in list(self._at[address]):
-                    self._learn(address, self._forms[key])
-                    self._drop(key)
+            # All are found first: a form that is made of several buffers is at several addresses.
+            found = [(at, key) for at in self._at.keys() & given for key in self._at[at]]
+            for address, key in found:
+                self._learn(address, self._forms[key])
+            for key in {key for _, key in found}:
+                self._drop(key)
 
     @property
     def is_empty(self) -> bool:

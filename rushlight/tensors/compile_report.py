@@ -2,16 +2,8 @@
 
 In: a compiled function or module. Out: one line for each call that was not replayed: it ran to show
 its code, was compiled (how many kernels, how many guarded values), or is ordinary lazy code; and
-the reason, for a call that was compiled before the guard that failed, with both values:
-
->>> import rushlight as torch
->>> f = torch.compile(lambda x: x * 2)
->>> for size in (2, 2, 2, 2, 3):
-...     _ = f(torch.ones(size))
->>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
-True
-
-A whole line: `capture 3: compiled, 1 kernel, 4 guards: SETTING.scale: 2.0 -> 3.0`.
+the reason, for a call that was compiled before the guard that failed, with both values. A whole
+line: `capture 3: compiled, 1 kernel, 4 guards: SETTING.scale: 2.0 -> 3.0`.
 
 The setting TORCH_LOGS (`torch._logging.set_logs`) prints these lines as they come: `recompiles`
 those of what was compiled before, `graph_breaks` those of lazy code, `dynamo` all.
@@ -29,6 +21,7 @@ from typing import Any
 from rushlight.base.config import config
 from rushlight.engine.programs import measured
 from rushlight.tensors.replay import Replay
+from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
 
 MAX_EVENTS = 64  # kept for each function; later ones push out the first
@@ -70,7 +63,9 @@ class History:
         name = getattr(function, "__name__", type(function).__name__)
         return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 
-    def begin(self, key: tuple, entries: Sequence[Replay], tensors: Sequence[Any]) -> None:
+    def begin(
+        self, key: tuple, entries: Sequence[Replay | GraphReplay], tensors: Sequence[Any]
+    ) -> None:
         """A capture starts. `entries`: those for this kind of arguments, whose guards failed."""
         last = self.events[-1] if self.events else None
         self.captures += 1
@@ -93,7 +88,13 @@ class History:
         what = f"ran as lazy code, it changed {changed}" if changed else "ran to see its code"
         self._add("seen", what, self.why)
 
-    def compiled(self, entry: Replay, guards: int) -> None:
+    def compiled(self, entry: Replay | GraphReplay, guards: int) -> None:
+        kind = "recompiled" if self._again else "compiled"
+        if isinstance(entry, GraphReplay):
+            steps = len(entry.recipe.steps)
+            what = f"kept {steps} nodes and their gradient, compiled with the backward pass"
+            self._add(kind, f"{what}, {guards} guards", self.why)
+            return
         for label, decision in measured(entry.program):
             self._add("tuned", f"{label} is {decision.choice}", decision.reasons[0])
         count = len(entry.program.plan.meta["kernels"])
@@ -103,7 +104,6 @@ class History:
         elif "stored" in entry.program.plan.meta["how"]:
             kernels += " from disk"
         self._programs.add(entry.program)
-        kind = "recompiled" if self._again else "compiled"
         self._add(kind, f"compiled, {kernels}, {guards} guards", self.why)
 
     def lazy(self, reason: str) -> None:
@@ -150,9 +150,17 @@ def _shown(part: Any) -> str:
 
 
 def compile_report(compiled: Any) -> str:
-    """What `compile` made of a function's or module's calls, and why, as text (see above).
+    """What `compile` made of a function's or module's calls, and why, as text: a line with the
+    number of captures and replays, then one for each of the last 64 calls that were not replayed.
 
     TypeError for what `compile` did not make.
+
+    >>> import rushlight as torch
+    >>> f = torch.compile(lambda x: x * 2)
+    >>> for size in (2, 2, 2, 2, 3):
+    ...     _ = f(torch.ones(size))
+    >>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
+    True
     """
     function = getattr(compiled, "__dict__", {}).get("_compiled", compiled)
     history = getattr(function, "history", None)

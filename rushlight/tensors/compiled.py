@@ -8,19 +8,20 @@ runs the program and puts the results in place; it records nothing.
 
 What cannot be replayed runs as ordinary lazy code, with one warning that says why
 (`fullgraph=True`: an error). Never a wrong replay. A call whose outputs are differentiated outside
-of it is such a call, without a warning: its graph is compiled together with the backward's.
+of it is made again as nodes that wait and one gradient function (`replay_graph.py`), or is ordinary
+lazy code without a warning: in both ways it is compiled together with its backward pass.
 """
 
 from __future__ import annotations
 
 import functools
-import operator
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
-from rushlight.base.config import config
+from rushlight.autograd.node import GradFn
+from rushlight.base.config import Value, config
 from rushlight.base.devices import device
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
@@ -31,26 +32,23 @@ from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.programs import measured
 from rushlight.engine.realize import LOCK, PENDING, flush
-from rushlight.engine.snapshot import SIMPLE
-from rushlight.engine.watch import settings_family
+from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
-from rushlight.tensors.autocast import STATE as AUTOCAST
+from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, describe, last_call
+from rushlight.tensors.compile_choices import check_choices, settings_of
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
-from rushlight.tensors.numbers import Defaults
-from rushlight.tensors.replay import Replay, TensorGuards, forget_values
+from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
+from rushlight.tensors.replay_graph import GraphReplay, build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
-# PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
-BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
-# PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
-MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
+EACH_TIME = "what it reads is different in every call"
 MAX_CAPTURES = 16  # captures in a row without a replay between them
 
 
@@ -67,10 +65,17 @@ def compile(  # noqa: A001  (PyTorch's name)
     """Make a function, module or whole training step replay as one program.
 
     Usable as a decorator. `dynamic` is accepted: sizes become symbolic at the second sight
-    whatever it says. `mode="max-autotune"` (or the option max_autotune) measures schedules of
-    matrix products when it compiles them, once for a machine; `tuned` says which. `backend` is a
-    name of BACKENDS, or a callable that gets each graph and its example inputs and gives what is
-    called in its place (`user_backend.py`).
+    whatever it says. `backend` is "inductor" or another name
+    (`compile_choices.py`), all of which do the same, or a callable that gets each graph and its
+    example inputs and gives what is called in its place (`user_backend.py`).
+
+    `mode="max-autotune"` (also "max-autotune-no-cudagraphs", and the options max_autotune and
+    max_autotune_gemm) measures schedules of matrix products when it compiles them, once for a
+    machine; the result's `tuned` says which. The option max_autotune_gemm_backends names who may
+    make products on GPUs. Other modes and options change nothing.
+
+    RuntimeError: a backend or mode that is not known, mode and options together, an option of
+    another type than PyTorch's. SettingError (a ValueError): a maker that is not known.
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -86,33 +91,16 @@ def compile(  # noqa: A001  (PyTorch's name)
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a callable, got {type(model).__name__}")
-    _check_choices(backend, mode, options)
+    check_choices(backend, mode, options)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
-        compiled = CompiledFunction(model, fullgraph, _wants_tuning(mode, options))
+        compiled = CompiledFunction(model, fullgraph, settings_of(mode, options))
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
         settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
                     "options": options}  # fmt: skip
         return LEGACY.optimized(model, compiled, settings)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
-
-
-def _check_choices(backend: Any, mode: str | None, options: Any) -> None:
-    if isinstance(backend, str) and backend not in BACKENDS:
-        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
-    if mode is not None and options is not None:
-        raise RuntimeError(
-            "Either mode or options can be specified, but both can't be specified at the same time."
-        )
-    if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
-        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
-
-
-def _wants_tuning(mode: str | None, options: Any) -> bool:
-    given = options if isinstance(options, dict) else {}
-    asked = (given.get("max_autotune"), given.get("max_autotune_gemm"))
-    return any(asked) or "max-autotune" in (mode or "")
 
 
 class _Ways(Ways):
@@ -140,68 +128,19 @@ class _Kind:
     """What is known about calls with one kind of arguments."""
 
     def __init__(self) -> None:
-        self.entries: list[Replay] = []
+        self.entries: list[Entry] = []
         self.refusals = self.captures = 0
         self.lazy = False
-
-
-_modes = operator.attrgetter("grad", "inference")
-
-
-def _mode() -> tuple:
-    """What a call depends on beside its arguments and what its code reads."""
-    return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
-
-
-_argument_parts = operator.attrgetter(
-    "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
-)
-_storage = operator.attrgetter("_storage")
-
-
-class LastCall:
-    """The way of the last call, for the next one: only tensors, plain ones, that share no memory.
-    Then nothing is taken apart and no key is made."""
-
-    def __init__(self, entry: Replay, args: tuple) -> None:
-        self.entry = entry
-        self.parts = list(map(_argument_parts, args))
-        self.modes = _mode()
-
-    def run(self, args: tuple) -> Any:
-        """The result, or NotImplemented when this call may be another one."""
-        try:
-            fits = (
-                list(map(_argument_parts, args)) == self.parts
-                and _mode() == self.modes
-                and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
-            )
-        except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
-            return NotImplemented
-        if not fits:
-            return NotImplemented
-        with LOCK:
-            entry = self.entry
-            return entry.run(args) if entry.holds(args) else NotImplemented
-
-
-def last_call(entry: Replay, args: tuple, kwargs: dict) -> LastCall | None:
-    """None where the arguments are not such as `LastCall` wants them."""
-    plain = not kwargs and all(
-        type(a) is Tensor and a._view is None and a._grad is None and a._storage.foreign is None
-        for a in args
-    )
-    if not plain or len(set(map(_storage, args))) != len(args):
-        return None
-    return LastCall(entry, args)
 
 
 class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool, tunes: bool = False) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], fullgraph: bool, settings: Mapping[str, Value]
+    ) -> None:
         self._fn = fn
-        self._tunes = tunes
+        self._settings = settings
         self._fullgraph = fullgraph
         self._kinds: dict[Any, _Kind] = {}
         self._codes = Codes()
@@ -218,13 +157,15 @@ class CompiledFunction:
             return self._fn(*args, **kwargs)
         if self._last is not None and not kwargs:
             result = self._last.run(args)
+            if result is AS_CODE:
+                return self._fn(*args)
             if result is not NotImplemented:
                 self.replays += 1
                 return result
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         try:
-            key = (spec, tuple(map(_describe, leaves)), _aliases(tensors), _mode())
+            key = (spec, tuple(map(describe, leaves)), aliases(tensors), call_mode())
             kind = self._kinds.get(key)
         except TypeError:  # unhashable
             return self._fn(*args, **kwargs)
@@ -233,29 +174,43 @@ class CompiledFunction:
             if len(self._kinds) > MAX_KEYS:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
-            PENDING.tunes |= self._tunes  # its kernels are made by the next flush
+            PENDING.settings |= self._settings  # its kernels are made by the next flush
             return self._fn(*args, **kwargs)
         with LOCK:
             for entry in kind.entries:
                 result = entry.run(tensors) if entry.holds(tensors) else NotImplemented
+                if result is AS_CODE:
+                    break
                 if result is not NotImplemented:
                     self.replays += 1
                     kind.captures = 0
                     self._last = last_call(entry, args, kwargs)
                     return result
-            self.history.begin(key, kind.entries, tensors)
-        if not self._tunes:
-            return self._capture(kind, leaves, spec, tensors, args, kwargs)
-        with config.override(max_autotune=True):
-            result = self._capture(kind, leaves, spec, tensors, args, kwargs)
-        PENDING.tunes |= kind.lazy
+            else:
+                self.history.begin(key, kind.entries, tensors)
+                return self._capture_as_asked(kind, leaves, spec, tensors, args, kwargs)
+        return self._fn(*args, **kwargs)
+
+    def _capture_as_asked(self, kind: _Kind, *call: Any) -> Any:
+        """Capture a call under the settings of `mode` and `options`."""
+        if not self._settings:
+            return self._capture(kind, *call)
+        with config.override(**self._settings):
+            result = self._capture(kind, *call)
+        if kind.lazy or any(isinstance(entry, GraphReplay) for entry in kind.entries):
+            PENDING.settings |= self._settings  # what waits is compiled later
         return result
 
     @property
     def tuned(self) -> dict[str, Any]:
         """What was measured for its products, by kernel: a Decision for the schedule taken, with
         what it gains and the time of each candidate as reasons."""
-        entries = [entry for kind in self._kinds.values() for entry in kind.entries]
+        entries = [
+            entry
+            for kind in self._kinds.values()
+            for entry in kind.entries
+            if isinstance(entry, Replay)
+        ]
         found = [item for entry in entries for item in measured(entry.program)]
         return {f"{label} {number}": decision for number, (label, decision) in enumerate(found)}
 
@@ -271,8 +226,8 @@ class CompiledFunction:
             flush()
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
             guards = TensorGuards([*snapshot.tensors, *tensors])
-            mode = _mode()
-            session = Session()
+            mode = call_mode()
+            session, first = Session(), GradFn((), ()).sequence
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:
@@ -285,25 +240,21 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                if not guards.holds() or mode != _mode():
+                if not guards.holds() or mode != call_mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
                     self._not_settled(kind, news, changed, result)
                     return result
                 guards = TensorGuards(snapshot.tensors)
-                builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
-                entry = builder.run()
-                kind.entries.insert(0, entry)
-                self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
-                del kind.entries[MAX_ENTRIES:]
-                kind.refusals = 0
-                if kind.captures > MAX_CAPTURES:
-                    kind.lazy = True
-                    self._say("what it reads is different in every call")
-            except NeedsGradients:
-                # The call is whole; its graph is compiled together with its backward's.
-                kind.lazy = True
-                self.history.lazy("its outputs need gradients: compiled with the backward pass")
+                try:
+                    builder = Builder(session, snapshot, guards, tensors, result, self._may_free())
+                    if self._keep(kind, builder.run(), snapshot):
+                        self._say(EACH_TIME)
+                except NeedsGradients:
+                    # The call is whole; its graph is compiled together with its backward's.
+                    self._keep_graph(
+                        kind, snapshot, (session, snapshot, guards, tensors, result, first)
+                    )
             except Refused as error:
                 flush()
                 kind.refusals += 1
@@ -315,16 +266,37 @@ class CompiledFunction:
         del holders
         return result
 
+    def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> bool:
+        """Keep a replay; True when there were so many that there will be no further ones."""
+        kind.entries.insert(0, entry)
+        self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
+        del kind.entries[MAX_ENTRIES:]
+        kind.refusals = 0
+        kind.lazy = kind.captures > MAX_CAPTURES
+        return kind.lazy
+
+    def _keep_graph(self, kind: _Kind, snapshot: Snapshot, call: tuple) -> None:
+        """The same for nodes that wait. Lazy code gives the same, so nobody is warned."""
+        try:
+            entry = build(*call)
+            entry.settings = self._settings
+            why = EACH_TIME if self._keep(kind, entry, snapshot) else ""
+        except Refused as refused:
+            kind.lazy, why = True, str(refused)
+        if why:
+            self.history.lazy(f"its outputs need gradients, compiled with the backward pass; {why}")
+
     def _not_settled(self, kind: _Kind, news: bool, changed: str, result: Any) -> None:
         """The call ran new code or changed Python state: look again at the next one."""
         self.history.seen("" if news else changed)
-        if any(isinstance(t, Tensor) and t.requires_grad for t in flatten(result)[0]):
-            return  # no flush: it may be part of a larger graph
-        flush()
+        waits = any(isinstance(t, Tensor) and t.requires_grad for t in flatten(result)[0])
+        if not waits:  # else it may be part of a larger graph
+            flush()
         if not news:
             kind.refusals += 1
             if kind.refusals > MAX_REFUSALS:
                 kind.lazy = True
+            if kind.lazy and not waits:
                 self._say(f"it changes {changed} in every call")
 
     def _may_free(self) -> bool:
@@ -340,7 +312,7 @@ class CompiledFunction:
             warnings.warn(
                 f"compile: {getattr(self._fn, '__name__', 'the call')} at {user_line()} runs as "
                 f"ordinary lazy code: {reason}",
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
@@ -362,32 +334,6 @@ def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Re
         if foreign and tensor._view is None:
             session.foreign[tensor._storage] = node
     return holders
-
-
-def _describe(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        view = leaf._view
-        if view is None and leaf._storage.foreign is None:
-            return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
-        return (
-            leaf._shape,
-            leaf._dtype,
-            leaf.requires_grad,
-            type(leaf),
-            leaf.stride(),
-            view is None,
-        )
-    if isinstance(leaf, SIMPLE):
-        return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
-    return (type(leaf), id(leaf))
-
-
-def _aliases(tensors: Sequence[Tensor]) -> tuple:
-    """Which arguments share memory."""
-    if len(tensors) < 2:
-        return ()
-    first: dict[Any, int] = {}
-    return tuple([first.setdefault(t._storage, i) for i, t in enumerate(tensors)])
 
 
 def _changed_arguments(leaves: list, spec: Any, args: tuple, kwargs: dict) -> str:

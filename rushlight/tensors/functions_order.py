@@ -51,7 +51,13 @@ def msort(input: Tensor) -> Tensor:
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """(values, indices) of the k largest or smallest along dim, in order whatever `sorted` says.
 
-    Raises RuntimeError when k is negative or more than there are.
+    Both have the input's shape with k along `dim`; indices are int64. Of equal elements the first
+    comes first, NaN is the largest. RuntimeError when k is negative or more than there are, for
+    bool and complex.
+
+    >>> import rushlight as torch
+    >>> torch.topk(torch.tensor([3.0, 1.0, 4.0, 1.0, 5.0]), 2).indices.tolist()
+    [4, 2]
     """
     dim = wrap_dim(dim, input.dim())
     if input._dtype is bool_:

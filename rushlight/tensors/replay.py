@@ -37,6 +37,8 @@ _buffer = operator.attrgetter("buffer")
 _foreign = operator.attrgetter("foreign")
 _grad = operator.attrgetter("_grad.grad")
 _is = operator.is_
+# In the place of a result: the function must run as ordinary code this time.
+AS_CODE = object()
 _GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
 
 
@@ -91,6 +93,10 @@ class Replay:
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
     lines    of host functions, by the position of their nodes
     """
+
+    argument_parts = operator.attrgetter(
+        "__class__", "_shape", "_dtype", "_view", "_grad", "_storage.foreign"
+    )
 
     snapshot: Snapshot
     tensors: TensorGuards

@@ -10,14 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.tensors.replay import Replay, TensorGuards
+from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.tensor import Tensor
 
 _PARTS = ("memory", "shape", "dtype", "view of another tensor", "gradient record")
 _GRADS = ("requires_grad", "function that made it", "retain_grad", "hooks", "hooks after gradients")
 
 
-def why_not(entry: Replay, tensors: Sequence[Tensor]) -> str:
+def why_not(entry: Replay | GraphReplay, tensors: Sequence[Tensor]) -> str:
     """The first guard of `entry` that does not hold for these arguments."""
+    if isinstance(entry, GraphReplay):
+        return entry.snapshot.reason() or _tensors(entry.tensors) or "another mode"
     return (
         _arguments(entry, tensors)
         or _gradients(entry, tensors)

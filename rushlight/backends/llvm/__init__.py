@@ -15,11 +15,8 @@ from rushlight.compiler.target import Backend, Caps, Missing
 from rushlight.compiler.tile.ir import Program
 
 # What makes code is half of this backend; a process whose kernels are on disk needs none of it.
-_BUILD, _EXPLAIN = "rushlight.backends.llvm.build", "rushlight.backends.llvm.explain"
-_PLAIN, _MEASURED = (
-    deferred(_BUILD, "build"),
-    deferred("rushlight.backends.llvm.tune", "build_tuned"),
-)
+_BUILD, _EXPLAIN = f"{__name__}.build", f"{__name__}.explain"
+_PLAIN, _MEASURED = deferred(_BUILD, "build"), deferred(f"{__name__}.tune", "build_tuned")
 
 
 def find() -> Caps | Missing:
@@ -30,13 +27,13 @@ def find() -> Caps | Missing:
     )
 
 
-def build(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
+def build_code(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
     """Native code; where `max_autotune` is on, schedules of contractions are measured."""
     return (_MEASURED if config.max_autotune else _PLAIN)(programs, caps)
 
 
 BACKEND = Backend(
-    "llvm", find, build, load, deferred(_BUILD, "lower_text"), dump, restore,
+    "llvm", find, build_code, load, deferred(_BUILD, "lower_text"), dump, restore,
     lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
     in_parallel=True,
 )  # fmt: skip

@@ -83,6 +83,13 @@ def step_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | No
     return stride
 
 
+def is_read(at: Index, axis: str, names: dict[E, frozenset[str]]) -> bool:
+    """Does memory tell how an element offset goes along the axis (rows that indices pick)? Then it
+    is known only of places that exist."""
+    found = variables(at).values()
+    return any(v.kind == "value" and _depends(v.atom, axis, names) for v in found)
+
+
 def period_along(roots: Sequence[E], axis: str) -> int:
     """After how many steps along an axis the divisions by numbers in indices start again."""
     names = free_names(roots)

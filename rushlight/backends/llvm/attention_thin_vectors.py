@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from rushlight.backends.llvm.access import free_names, is_read
 from rushlight.backends.llvm.attention_sides import Layout
 from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic
@@ -43,6 +44,8 @@ class ThinVectors:
         while value.op == "cast":
             value = value.args[0]
         if value.op != "load" or value.args:
+            return
+        if is_read(value.meta[1], self.grid.s.name, free_names([value])):
             return
         following = IndexEmitter(self.ctx, builder, {}).op("add", key, i64(ROWS_AHEAD))
         for at in columns:

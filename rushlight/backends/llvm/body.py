@@ -61,7 +61,8 @@ def lower_grid(ctx: KernelContext, grid: Grid) -> Launch:
     placement = place_locals(ctx, grid)
     with ctx.instances([axis.extent for axis in plan.instances]) as numbers:
         env = {axis.name: n for axis, n in zip(plan.instances, numbers, strict=True)}
-        for statement, ctx.ahead in zip(grid.body, rows_ahead(grid), strict=True):
+        for statement, ahead in zip(grid.body, rows_ahead(grid), strict=True):
+            ctx.ahead = ahead
             emit_statement(ctx, statement, env, plan.ranges, placement)
     count = product(axis.extent for axis in plan.instances)
     cost = body_cost(grid.body) * plan.points

@@ -107,14 +107,11 @@ def _lower_program(
         def context(suffix: str = "", number: int = number) -> KernelContext:
             return KernelContext(module, program, caps, f"{stem}_g{number}{suffix}")
 
-        if schedule is not None and isinstance(grid, DotGrid):
-            more, extra = lower_dot_grid(context, program, grid, caps, schedule)
-            launches += more
-            scratch += extra
-        elif isinstance(grid, Grid):
+        if isinstance(grid, Grid):
             launches.append(lower_grid(context(), grid))
         else:
-            more, extra = _LOWER[type(grid)](context, program, grid, caps)
+            given = (schedule,) if schedule is not None and isinstance(grid, DotGrid) else ()
+            more, extra = _LOWER[type(grid)](context, program, grid, caps, *given)
             launches += more
             scratch += extra
     return LlvmExecutable(program, tuple(launches), tuple(scratch))

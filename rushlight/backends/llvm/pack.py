@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from rushlight.backends.llvm.access import find_accesses, free_names
+from rushlight.backends.llvm.access import find_accesses, free_names, is_read
 from rushlight.backends.llvm.context import (
     I32,
     Env,
@@ -226,7 +226,11 @@ class PackEmitter:
         o = self.operand
         later = builder.add(builder.add(panel.k0, k), i64(ROWS_AHEAD))
         names = free_names([o.value])
-        loads = dict.fromkeys(node.meta for node in names if node.op == "load" and not node.args)
+        loads = dict.fromkeys(
+            node.meta
+            for node in list(names)
+            if node.op == "load" and not node.args and not is_read(node.meta[1], o.k.name, names)
+        )
         with self.ctx.for_range(builder, i64(0), width, CACHE_LINE // o.itemsize) as lane:
             inner = {**env, o.axis.name: builder.add(panel.first, lane), o.k.name: later}
             emitter = ValueEmitter(self.ctx, builder, inner, Lanes(), {})

@@ -139,7 +139,7 @@ def choose_thin_schedule(grid: DotGrid, target: Target, threads: int) -> ThinSch
         return None
     n, nc = grid.n.extent, 1024
     if isinstance(n, int):
-        nc = _even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
+        nc = even_blocks(n, min(nc, max(256, -(-n // (2 * threads)))), lanes)
     unroll = max(3, 8 // rows)
     period = period_along([grid.b], grid.k.name)
     if period <= MAX_PERIOD:
@@ -159,11 +159,11 @@ def choose_dot_schedule(
     kc = max(64, min(512, B_PANEL_BYTES // (columns * size))) // lanes * lanes
     if isinstance(grid.k.extent, int) and grid.k.extent <= kc * 3 // 2:
         kc = max(1, grid.k.extent)
-    mc = _even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
+    mc = even_blocks(grid.m.extent, max(1, A_BLOCK_BYTES // (kc * size * rows)) * rows, rows)
     most = N_BLOCK
     if isinstance(grid.n.extent, int) and grid.n.extent <= N_BLOCK * 3 // 2:
         most = N_BLOCK * 3 // 2
-    nc = _even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
+    nc = even_blocks(grid.n.extent, max(1, most // columns) * columns, columns)
     mc, nc = _share(grid, mc, nc, rows, columns, threads)
     on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
     blocks = _at_run(grid, mc, nc, threads)
@@ -182,10 +182,10 @@ def choose_sliding_schedule(
     columns, k = vectors * lanes, inner.k.extent
     whole_k = isinstance(k, int) and k <= SLIDING_STEPS * 3 // 2
     kc = max(1, k) if whole_k else SLIDING_STEPS
-    mc = _even_blocks(m, max(1, SLIDING_A_BYTES // (points * kc * size * rows)) * rows, rows)
+    mc = even_blocks(m, max(1, SLIDING_A_BYTES // (points * kc * size * rows)) * rows, rows)
     # Sums that wait for further steps lie in cache; without any, a is packed for all columns.
     most = 1 << 20 if whole_k else SLIDING_C_BYTES // (points * mc * size)
-    nc = _even_blocks(inner.n.extent, max(1, most // columns) * columns, columns)
+    nc = even_blocks(inner.n.extent, max(1, most // columns) * columns, columns)
     work = replace(inner, k=Axis(inner.k.name, k * points))
     mc, nc = _share(work, mc, nc, rows, columns, threads)
     on_k = [along_k(e, x, grid.k, lanes) for e, x in ((grid.a, grid.m), (grid.b, grid.n))]
@@ -217,7 +217,7 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
     return best
 
 
-def _even_blocks(extent: int | Expr, most: int, unit: int) -> int:
+def even_blocks(extent: int | Expr, most: int, unit: int) -> int:
     """A block size <= `most`, a multiple of `unit`, so that all blocks are about as large."""
     if not isinstance(extent, int):
         return max(1, min(most, SYMBOLIC_BLOCK) // unit) * unit

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule
+from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, even_blocks
 from rushlight.compiler.tile.ir import DotGrid
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import ceildiv
 
 # (rows, vectors) of register blocks: wide ones read less of a, high ones less of b.
 BLOCKS = ((14, 2), (12, 2), (8, 3), (9, 3), (6, 4), (5, 5), (4, 6), (6, 2), (4, 3), (3, 4), (8, 1))
@@ -48,7 +48,7 @@ def space_of(grid: DotGrid, chosen: AnySchedule, target: Target) -> dict[str, An
 
 def _thin(grid: DotGrid, chosen: ThinSchedule) -> Iterator[ThinSchedule]:
     for nc in THIN_COLUMNS:
-        yield replace(chosen, nc=_fitted(grid.n.extent, nc, chosen.lanes))
+        yield replace(chosen, nc=even_blocks(grid.n.extent, nc, chosen.lanes))
 
 
 def _wide(grid: DotGrid, chosen: DotSchedule, target: Target) -> Iterator[DotSchedule]:
@@ -59,9 +59,9 @@ def _wide(grid: DotGrid, chosen: DotSchedule, target: Target) -> Iterator[DotSch
             yield replace(block, kc=kc)
     m, n = grid.m.extent, grid.n.extent
     for block in blocks[:2]:
-        nears = [_fitted(n, nc, block.columns) for nc in _near(COLUMNS, block.nc)]
+        nears = [even_blocks(n, nc, block.columns) for nc in _near(COLUMNS, block.nc)]
         yield from (replace(block, nc=nc) for nc in nears)
-        highs = [_fitted(m, mc, block.rows) for mc in _near(ROWS, block.mc)]
+        highs = [even_blocks(m, mc, block.rows) for mc in _near(ROWS, block.mc)]
         yield from (replace(block, mc=mc) for mc in highs)
 
 
@@ -87,7 +87,7 @@ def _blocks(grid: DotGrid, chosen: DotSchedule, target: Target) -> Iterable[tupl
 
 def _with_block(grid: DotGrid, s: DotSchedule, rows: int, vectors: int) -> DotSchedule:
     made = replace(s, rows=rows, vectors=vectors)
-    mc, nc = _fitted(grid.m.extent, s.mc, rows), _fitted(grid.n.extent, s.nc, made.columns)
+    mc, nc = even_blocks(grid.m.extent, s.mc, rows), even_blocks(grid.n.extent, s.nc, made.columns)
     return replace(made, mc=mc, nc=nc)
 
 
@@ -101,11 +101,3 @@ def _steps(grid: DotGrid, s: DotSchedule) -> list[int]:
 
 def _near(sizes: Iterable[int], size: int) -> list[int]:
     return sorted(sizes, key=lambda other: abs(other - size))[: MOST_NEAR + 1]
-
-
-def _fitted(extent: int | Expr, size: int, unit: int) -> int:
-    """A multiple of `unit`, for equal blocks of about `size`."""
-    if not isinstance(extent, int):
-        return max(1, size // unit) * unit
-    blocks = max(1, ceildiv(extent, max(size, 1)))
-    return max(1, ceildiv(ceildiv(extent, blocks), unit)) * unit

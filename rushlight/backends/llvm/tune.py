@@ -27,6 +27,7 @@ from rushlight.backends.llvm.plan import LlvmPlan
 from rushlight.backends.llvm.space import AnySchedule, space_of
 from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.base.config import config
+from rushlight.base.dtypes import DType
 from rushlight.base.errors import BackendError, OutOfMemoryError
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import BufferSpec, Caps, KernelCall, Plan
@@ -179,10 +180,10 @@ class Operands:
         self.addresses = [buffer.address for buffer in self.buffers]
 
     @staticmethod
-    def _operand(dtype: object, count: int) -> Buffer:
-        buffer = allocate(max(count * dtype.itemsize, 1))  # type: ignore[attr-defined]
-        array = buffer.view(dtype, (count,))  # type: ignore[arg-type]
-        if dtype.is_floating_point:  # type: ignore[attr-defined]
+    def _operand(dtype: DType, count: int) -> Buffer:
+        buffer = allocate(max(count * dtype.itemsize, 1))
+        array = buffer.view(dtype, (count,))
+        if dtype.is_floating_point:
             array[...] = np.resize(np.linspace(0.5, 1.5, 1021).astype(array.dtype), count)
         else:
             array[...] = 0

@@ -7,8 +7,7 @@ import io
 import pytest
 
 import rushlight as torch
-from rushlight.backends.llvm import space, tune
-from rushlight.backends.llvm.build import build
+from rushlight.backends.llvm import BACKEND, space, tune
 from rushlight.backends.llvm.caps import find_caps, split_target
 from rushlight.backends.llvm.dot import plan_dot
 from rushlight.backends.llvm.explain import picks
@@ -138,7 +137,7 @@ def test_the_fastest_one_is_taken(monkeypatch):
     assert made.launches[0].local_bytes == other.launches[0].local_bytes
 
 
-def test_what_is_not_faster_alone_is_not_taken(monkeypatch):
+def test_what_is_not_faster_alone_is_not_taken():
     times = {"first": 2.0, "second": 1.0}
     candidates = {name: lambda name=name: times[name] for name in times}
     asked = []
@@ -308,9 +307,11 @@ def test_explain_says_it(fresh):
     assert page.picks[0].reasons[0].startswith("tuned: ")
 
 
-def test_build_without_the_setting_measures_nothing(monkeypatch):
+def test_only_the_setting_makes_the_backend_measure(monkeypatch):
     def no(*args):
         raise AssertionError("measured")
 
     monkeypatch.setattr(tune, "_fastest", no)
-    assert build([product().program], AVX512)[0].decisions == ()
+    assert BACKEND.build([product().program], AVX512)[0].decisions == ()
+    with config.override(max_autotune=True), pytest.raises(AssertionError, match="measured"):
+        BACKEND.build([product().program], AVX512)

@@ -156,6 +156,39 @@ def test_steps_of_an_optimizer_between_uses(rule, is_compiled):
         assert bits(evaluate()) != before
 
 
+MADE_OF = {
+    "masked": lambda a, b: a * b,
+    "a norm of weights": lambda a, b: a * (b[:, :1] / b.square().sum(1, keepdim=True).sqrt()),
+    "low rank": lambda a, b: a + b[:, :8] @ b[:8],
+    "typed": lambda a, b: (a * b).bfloat16().float(),
+}
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("made_of", MADE_OF.values(), ids=MADE_OF)
+def test_weights_made_of_two_that_one_step_writes(made_of, is_compiled):
+    a, b = (torch.nn.Parameter(torch.randn(300, 300)) for _ in range(2))
+    optimizer, x = torch.optim.SGD([a, b], lr=0.1), torch.randn(20, 300)
+
+    def train():
+        optimizer.zero_grad()
+        F.linear(x, made_of(a, b)).square().mean().backward()
+        optimizer.step()
+
+    step = torch.compile(train) if is_compiled else train
+
+    @torch.no_grad()
+    def evaluate():
+        return F.linear(x, made_of(a, b))
+
+    for _ in range(4):
+        for _ in range(4):
+            check(evaluate)
+        before = bits(evaluate())
+        step()
+        assert bits(evaluate()) != before
+
+
 def test_a_call_that_also_writes_what_it_does_not_read():
     w, x = torch.randn(300, 300), torch.randn(20, 300)
     others = [torch.zeros(4) for _ in range(3)]

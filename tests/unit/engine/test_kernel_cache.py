@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from rushlight.backends import find_backend
+from rushlight.backends.llvm import build
 from rushlight.backends.llvm.caps import Target
 from rushlight.base.config import child_environment, config
 from rushlight.base.dtypes import float32
@@ -21,9 +21,6 @@ from rushlight.compiler.target import Backend, Caps
 from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Map, Program, Store
 from rushlight.engine import kernels
 from rushlight.ir import scalar as s
-
-# The package has a function of this name, too.
-build = importlib.import_module("rushlight.backends.llvm.build")
 
 SCRIPT = """
 import numpy as np

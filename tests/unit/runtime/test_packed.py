@@ -62,6 +62,16 @@ def test_a_write_makes_panels_worthless(forms):
     assert use(forms, KEEP, other) != 0
 
 
+def test_a_write_to_several_sources_of_a_form_at_once(forms):
+    weights = [allocate(NBYTES) for _ in range(3)]
+    keep = Keep("panels", (0, 1, 2, 0), NBYTES)
+    for _ in range(4):
+        for _ in range(3):
+            use(forms, keep, *weights), use(forms, KEEP, weights[1])
+        forms.written([weight.address for weight in weights])
+        assert forms.is_empty and forms.nbytes() == 0
+
+
 def test_a_write_during_the_run_that_fills_counts(forms):
     weight = allocate(NBYTES)
     use(forms, KEEP, weight)

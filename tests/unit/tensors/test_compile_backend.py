@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.base.config import SettingError, config
+from rushlight.engine.programs import ProgramCache
 
 
 class Recorder:
@@ -92,3 +94,54 @@ def test_choices_that_pytorch_refuses_are_refused():
     with pytest.raises(RuntimeError, match="Either mode or options"):
         torch.compile(lambda x: x, mode="default", options={})
     assert torch.compile(lambda x: x + 1, mode="max-autotune")(torch.ones(1)).item() == 2
+
+
+OPTIONS = {
+    "a maker that nobody knows": (
+        {"max_autotune_gemm_backends": "TRITON,CUDNN"}, SettingError,
+        "'TRITON,CUDNN' .from the options of compile.*CUTLASS",
+    ),
+    "a list of makers": (
+        {"max_autotune_gemm_backends": ["TRITON"]}, RuntimeError,
+        "Unexpected type of attr max_autotune_gemm_backends, got list should be str",
+    ),
+    "a number for a switch": (
+        {"max_autotune": 3}, RuntimeError,
+        "Unexpected type of attr max_autotune, got int should be bool",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("options, error, text", OPTIONS.values(), ids=OPTIONS)
+def test_options_with_wrong_values_are_refused(options, error, text):
+    with pytest.raises(error, match=text):
+        torch.compile(lambda x: x, options=options)
+
+
+def test_a_maker_that_nobody_knows_is_an_error_without_a_gpu_too():
+    with torch._inductor.config.patch(max_autotune_gemm_backends="CUDNN"):
+        with pytest.raises(SettingError, match="'CUDNN'.*CUTLASS"):
+            torch.compile(lambda x: x, mode="max-autotune")
+
+
+@pytest.mark.parametrize("needs", [False, True])
+def test_options_hold_while_the_function_is_compiled_and_no_longer(needs, monkeypatch):
+    seen = []
+    make = ProgramCache.make
+
+    def noted(*args):
+        seen.append(config.max_autotune_gemm_backends)
+        return make(*args)
+
+    monkeypatch.setattr(ProgramCache, "make", noted)
+    w = torch.ones(5, 7, requires_grad=needs)
+    f = torch.compile(lambda x: x @ w * 3.25, options={"max_autotune_gemm_backends": "cutlass"})
+    for _ in range(4):
+        y = f(torch.ones(11, 5)).sum()
+        if needs:  # its kernels are made by the flush of the backward pass
+            y.backward()
+            w.grad.tolist()
+    assert "CUTLASS" in seen
+    count = len(seen)
+    (torch.ones(13, 5) * 4.5).tolist()
+    assert len(seen) > count and set(seen[count:]) == {"ATEN,TRITON,CPP"}

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import rushlight as torch
-from rushlight.base.config import child_environment, config
+from rushlight.base.config import SettingError, child_environment, config
 
 SETTING = SimpleNamespace(scale=2.0, name="a", items=[1.0, 2.0], table={"k": 1.0})
 
@@ -187,6 +187,16 @@ def test_set_logs_does_what_the_variable_does(capsys):
     assert config.logs == ""
 
 
+def test_a_log_that_there_is_not_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'recompile'"):
+        torch._logging.set_logs(recompile=True)
+    with pytest.raises(SettingError, match="'recompile'.*TORCH_LOGS"):
+        with config.override(logs="recompile"):
+            pass
+    with config.override(logs="+recompiles,-inductor,torch._dynamo.guards,graph_code"):
+        assert "recompiles" in config.logs
+
+
 def test_the_variable_wins():
     script = (
         "import rushlight as torch, warnings\n"
@@ -200,6 +210,17 @@ def test_the_variable_wins():
         [sys.executable, "-c", script], env=environ, capture_output=True, text=True
     )
     assert done.stdout.split() == ["1", "recompiles"]
+
+
+def test_a_compiled_module_tells_what_was_measured():
+    class Own(torch.nn.Module):
+        tuned = 5
+
+        def forward(self, x):
+            return x
+
+    assert torch.compile(torch.nn.ReLU()).tuned == {}
+    assert torch.compile(Own()).tuned == 5  # names of the module inside come first
 
 
 def test_what_compile_did_not_make_is_refused():

@@ -1,0 +1,53 @@
+"""What `compile` may be asked for by name: a backend, a mode, options.
+
+In: the arguments of a call of `compile`. Out: an error for what PyTorch refuses too, and the
+settings under which the function is compiled. Always true: a maker of products that nobody knows is
+an error on every device, also where no GPU is that would ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rushlight.base.config import BY_FIELD, Value, config
+
+# PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
+BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
+# PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+MAKERS = "max_autotune_gemm_backends"
+# The options that change what is compiled, and their types.
+OPTIONS: Mapping[str, type] = {"max_autotune": bool, "max_autotune_gemm": bool, MAKERS: str}
+
+
+def check_choices(backend: Any, mode: str | None, options: Any) -> None:
+    """RuntimeError, with PyTorch's words, for what is not one of them."""
+    if isinstance(backend, str) and backend not in BACKENDS:
+        raise RuntimeError(f"Invalid backend: {backend!r}; known are {', '.join(BACKENDS)}")
+    if mode is not None and options is not None:
+        raise RuntimeError(
+            "Either mode or options can be specified, but both can't be specified at the same time."
+        )
+    if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+
+
+def settings_of(mode: str | None, options: Any) -> dict[str, Value]:
+    """Overrides of `base/config.py` for compiling; {}: none."""
+    given = options if isinstance(options, Mapping) else {}
+    for name, kind in OPTIONS.items():
+        if name in given and type(given[name]) is not kind:
+            got = type(given[name]).__name__
+            raise RuntimeError(
+                f"Unexpected type of attr {name}, got {got} should be {kind.__name__}"
+            )
+    settings: dict[str, Value] = {}
+    asked = given.get("max_autotune") or given.get("max_autotune_gemm")
+    if asked or "max-autotune" in (mode or ""):
+        settings["max_autotune"] = True
+    if MAKERS in given:
+        settings[MAKERS] = BY_FIELD[MAKERS].check(given[MAKERS].upper(), "the options of compile")
+    else:
+        getattr(config, MAKERS)  # it is checked as it is read
+    return settings
