@@ -668,7 +668,7 @@ def main(argv: list[str] | None = None) -> int:
     if len(trainer.losses) < args.steps:
         print(
             f"\nstopped after step {len(trainer.losses)} of {args.steps}; saved in {checkpoint}."
-            " The same command with --resume goes on."
+            ' The same command with --resume goes on (make demo ARGS="--resume").'
         )
         return 130
     print(f"trained to step {args.steps} in {seconds:.1f} s; last loss {trainer.losses[-1]:.4f}")

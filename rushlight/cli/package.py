@@ -21,7 +21,7 @@ HELP = "run a script and write its kernels for a device that is not here"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backend", default="metal", help="whose kernels (default: metal)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where they are written")
-    parser.add_argument("script", help="the script to run")
+    parser.add_argument("script", help="the script to run, which computes on the CPU here")
     parser.add_argument("script_args", nargs=argparse.REMAINDER, help="options of the script")
 
 

@@ -13,6 +13,8 @@ from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.packages import REGISTERED, restored_by_packages
 from rushlight.serialization.storages import Storage
 
+OUR_OWN = frozenset(("opencl", "vulkan"))  # devices that PyTorch's own words do not name
+
 
 def is_function(map_location: Any) -> bool:
     """Is it a function of a value and its place? A device can be called too, as a decorator."""
@@ -33,7 +35,7 @@ def restore(storage: Storage, saved: str, map_location: Any) -> Storage:
         found = restored_by_packages(storage.flat().untyped_storage(), wanted)
         if found is not None:
             return Storage(bytearray(found.clone()._bytes()), storage.kind)
-    require_here(wanted, saved)
+    storage.place = device_here(wanted, saved)
     return storage
 
 
@@ -43,8 +45,8 @@ def place_tensor(tensor: torch.Tensor, saved: str, map_location: Any) -> torch.T
         moved = map_location(tensor, saved)
         if moved is not None:
             return moved
-    require_here(wanted_device(saved, map_location), saved)
-    return tensor
+    place = device_here(wanted_device(saved, map_location), saved)
+    return tensor if place is None else tensor.to(place)
 
 
 def wanted_device(saved: str, map_location: Any) -> str:
@@ -56,11 +58,17 @@ def wanted_device(saved: str, map_location: Any) -> str:
     return map_location.decode() if isinstance(map_location, bytes) else str(map_location)
 
 
-def require_here(name: str, saved: str) -> None:
-    """Refuse all devices but the CPU; one that nobody knows and that the file names is damage."""
+def device_here(name: str, saved: str) -> torch.device | None:
+    """The device of that name, None for the CPU. One that is not there is refused; one that nobody
+    knows and that the file names is damage."""
     kind = name.partition(":")[0]
     if kind == "cpu":
-        return
+        return None
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError):
+        if kind in OUR_OWN:
+            raise  # it says what to install
     if kind in ("cuda", "xpu", "hpu", "mps"):
         raise RuntimeError(
             f"Attempting to deserialize object on a {kind.upper()} device but "

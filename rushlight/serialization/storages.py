@@ -69,6 +69,7 @@ class Storage:
         self.memory = memory
         self.kind = kind
         self.size_bytes = len(memory)
+        self.place: torch.device | None = None  # where tensors are wanted, if not on the CPU
         self._base: torch.Tensor | None = None
         self._flat: torch.Tensor | None = None
 
@@ -85,7 +86,7 @@ class Storage:
             dtype = dtype_named(self.kind.dtype_name or "uint8")
         check_window(offset, size, stride, self.size_bytes // dtype.itemsize)
         if math.prod(size) == 0:
-            return torch.empty(0, dtype=dtype).as_strided(size, stride, 0)
+            return torch.empty(0, dtype=dtype, device=self.place).as_strided(size, stride, 0)
         if self._base is None:
             return self._first(dtype, offset, size, stride)
         if self._flat is None:
@@ -100,6 +101,8 @@ class Storage:
         whole = offset == 0 and math.prod(size) == count and is_dense(size, stride)
         self._base = own_array(array, dtype, size if whole else (count,))
         self.memory = b""
+        if self.place is not None:
+            self._base = self._base.to(self.place)
         return self._base.detach() if whole else self.tensor(offset, size, stride, dtype)
 
 

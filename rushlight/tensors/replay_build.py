@@ -39,6 +39,10 @@ from rushlight.tensors.tracked import Tracked
 RATE_NAMES = frozenset(
     "param_groups _last_lr get_last_lr get_lr state_dict defaults __dict__ __getstate__".split()
 )
+# What a view of a view reads is the memory that both see, of which the call got a part.
+VIEW_OF_VIEW = (
+    "argument {} is a view, and it is viewed again or sees all of its memory: pass a clone of it"
+)
 
 
 class Refused(RuntimeError):
@@ -88,6 +92,9 @@ class Builder:
     def place_of(self, storage: Any) -> int:
         way = self.ways.get(storage)
         if way is None:
+            for number, tensor in enumerate(self.arguments):
+                if tensor._storage is storage:
+                    raise Refused(VIEW_OF_VIEW.format(number))
             raise Refused("it uses a tensor that was not found from the names in its code")
         return self.sources.add(storage, *way)
 

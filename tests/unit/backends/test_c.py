@@ -13,6 +13,7 @@ from cfamily_cases import programs_of
 import rushlight as torch
 from rushlight import ops
 from rushlight.backends import find_backend
+from rushlight.backends.c import caps
 from rushlight.backends.cfamily.native import Library, compile_library
 from rushlight.base.config import config
 from rushlight.base.errors import BackendError
@@ -32,6 +33,20 @@ def test_a_compiler_that_is_not_there_is_named_with_the_fix() -> None:
         assert isinstance(missing, Missing) and "no-such-cc" in missing.reason
         with pytest.raises(BackendError, match="backend c is not available.*install gcc or clang"):
             BACKEND.require()
+
+
+def test_ziglang_serves_where_there_is_no_other_compiler(monkeypatch) -> None:
+    """It refuses options of GCC that clang itself only warns of."""
+    pytest.importorskip("ziglang")
+    caps.find_compiler.cache_clear()
+    monkeypatch.setattr(caps.shutil, "which", lambda name: None)
+    try:
+        assert "ziglang" in caps.find_compiler("")
+        assert not isinstance(BACKEND.find(), Missing)
+        outcome = check(CASES["softmax_rows"], "c")
+        assert outcome.status == "supported", outcome
+    finally:
+        caps.find_compiler.cache_clear()
 
 
 def test_what_the_compiler_says_is_in_the_error() -> None:

@@ -149,10 +149,19 @@ def test_a_model_comes_back_from_a_device() -> None:
 
 
 @needs_opencl
-def test_a_value_that_moves_to_and_fro_stays() -> None:
-    x = torch.ones(3)
-    for place in ("opencl", "cpu", "opencl"):
-        x = x.to(place)
-        assert x.device.type == place
-    x = (x + 1).to("cpu")
-    assert x.device.type == "cpu" and (x + 1).tolist() == [3, 3, 3]
+@pytest.mark.parametrize("place", ["opencl", "meta"])
+def test_files_are_loaded_to_a_device(place, tmp_path) -> None:
+    whole = torch.arange(12.0).reshape(3, 4)
+    saved = {"whole": whole, "row": whole[1], "turned": whole.t(), "none": torch.empty(0, 3)}
+    torch.save(saved, tmp_path / "x.pt")
+    for options in ({}, {"mmap": True}, {"weights_only": False}):
+        got = torch.load(tmp_path / "x.pt", map_location=torch.device(place), **options)
+        for name, value in got.items():
+            assert value.device.type == place and value.shape == saved[name].shape
+            assert value.stride() == saved[name].stride()
+        if place == "opencl":
+            assert all(value.tolist() == saved[name].tolist() for name, value in got.items())
+            got["row"].zero_()  # memory is shared as it was
+            assert got["whole"][1].tolist() == got["turned"][:, 1].tolist() == [0, 0, 0, 0]
+    with pytest.raises(RuntimeError, match="there is one device of this type"):
+        torch.load(tmp_path / "x.pt", map_location="opencl:3")

@@ -135,6 +135,21 @@ def test_lazy_code_says_why(recwarn):
     assert "runs as ordinary lazy code: it calls print()" in torch.compile_report(compiled)
 
 
+@pytest.mark.parametrize("count", [4, 8])
+def test_a_view_of_a_view_is_named_with_the_way_out(count):
+    data = torch.arange(32.0).reshape(8, 4) / 32 + 0.5
+    data.tolist()
+    compiled = torch.compile(lambda x: x * x.T.sum())
+    with pytest.warns(UserWarning, match="argument 0 is a view.+ pass a clone of it"):
+        for _ in range(4):
+            wanted = data[:count] * data[:count].T.sum()
+            torch.testing.assert_close(compiled(data[:count]), wanted)
+    cloned = torch.compile(lambda x: x * x.T.sum())
+    for _ in range(4):
+        cloned(data[:count].clone())
+    assert cloned.replays > 0
+
+
 def test_a_module_and_the_bound_of_a_report():
     module = torch.nn.ReLU()
     compiled = torch.compile(module)
