@@ -178,6 +178,8 @@ class Backend:
     # For the disk cache: an executable as bytes, and back (None: not kept on disk).
     dump: Callable[[Any], bytes] | None = None
     restore: Callable[[Program, bytes], Executable] | None = None
+    # `restore` needs no grids, only what a call needs: whole plans are kept on disk, too.
+    keeps_plans: bool = False
     # For people: machine code as text, and how the grids are run.
     lower_asm: Callable[[Program, Caps], str] | None = None
     picks: Callable[[Any, Caps], list[Decision]] | None = None

@@ -35,7 +35,7 @@ def key_of(
     recording: Recording, template: Template, donated: frozenset[int], backend: Backend, caps: Caps
 ) -> str | None:
     """The key of the recording's plan; None when there is no disk cache for it."""
-    if disk_cache() is None or backend.dump is None or backend.restore is None:
+    if disk_cache() is None or not backend.keeps_plans:
         return None
     if not all(map(_is_ours, {node.op for node in recording.order if node.op is not None})):
         return None

@@ -57,6 +57,8 @@ def lower_program(
     """`number` makes the names of kernels unique among programs of one source text; `own`: the
     backend's own lowerings of kinds of grids."""
     _check_names(program)
+    if not program.grids:  # without any kernel nothing would be computed
+        raise ValueError(f"program {program.name} has no grids to lower")
     stem = re.sub(r"\W", "_", program.name)
     kernels: list[c.Kernel] = []
     scratch: list[c.Array] = []

@@ -35,7 +35,7 @@ def build_code(programs: Sequence[Program], caps: Caps) -> list[LlvmExecutable]:
 BACKEND = Backend(
     "llvm", find, build_code, load, deferred(_BUILD, "lower_text"), dump, restore,
     lower_asm=deferred(_EXPLAIN, "lower_asm"), picks=deferred(_EXPLAIN, "picks"),
-    in_parallel=True,
+    in_parallel=True, keeps_plans=True,
 )  # fmt: skip
 
 __all__ = ["BACKEND", "find", "load"]

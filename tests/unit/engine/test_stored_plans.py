@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.backends import find_backend
 from rushlight.base.config import child_environment, config
+from rushlight.compiler.target import Missing
 from rushlight.engine import kernels, programs, realize, stored_plans
 from rushlight.ir import opdef
 from rushlight.ops.rules import operand_dtype, operand_shape
@@ -69,6 +71,25 @@ def test_a_second_process_runs_no_pass_and_gives_the_same_bits(tmp_path: Path) -
     assert second == ["0", *first[1:]]
     assert first[-1].endswith("index_12_is_out_of_bounds_for_dimension_0_with_size_9")
     assert start_process(tmp_path / "cache", CHECK="1") == first
+
+
+@pytest.mark.parametrize("name", ["c", "opencl", "metal"])
+def test_a_second_process_of_another_backend_gives_the_same_bits(name: str, tmp_path: Path) -> None:
+    """Their kernels are lowered again from the program, so plans alone would do nothing."""
+    found = find_backend(name).find()
+    if isinstance(found, Missing):
+        pytest.skip(f"{name}: {found.reason}")
+    options = {"RUSHLIGHT_BACKEND": name, "RUSHLIGHT_OPENCL_OPTIONS": "-cl-opt-disable"}
+    first = start_process(tmp_path / "cache", **options)
+    assert start_process(tmp_path / "cache", **options) == first
+    native = start_process(tmp_path / "cache", RUSHLIGHT_BACKEND="llvm")
+    near = [[float(loss) for loss in losses_in(run)] for run in (first, native)]
+    assert near[0] == pytest.approx(near[1], rel=1e-5)
+
+
+def losses_in(words: list[str]) -> np.ndarray:
+    """The seven losses of SCRIPT."""
+    return np.frombuffer(bytes.fromhex("".join(words[1:8])), np.float32)
 
 
 def test_with_debug_all_is_compiled_for_its_lines_and_costs(tmp_path: Path) -> None:
