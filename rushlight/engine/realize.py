@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from operator import attrgetter
 from sys import getrefcount
+from typing import Any
 
 import numpy as np
 
@@ -295,8 +296,9 @@ def _run_with_panels(
     """A run that takes packed weights from the last one, or leaves them for the next."""
     held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
     lease, status = PACKED.lend(program.keeps, held), 1
+    loaded: Any = program.loaded  # one that keeps panels takes their places, too
     try:
-        status = program.loaded.run(pointers, values, numbers, lease.places)
+        status = loaded.run(pointers, values, numbers, lease.places)
     finally:
         PACKED.settle(lease, status == 0)
     return status

@@ -436,7 +436,7 @@ def _atom_text(atom: Atom) -> str:
 
 
 def _is_product(value: int | Expr) -> bool:
-    if not isinstance(value, Expr) or value.const or len(value.terms) > 1:
+    if not isinstance(value, Expr) or value.const or len(value.terms) != 1:
         return False
-    ((monomial, coef),) = value.terms
+    monomial, coef = value.terms[0]
     return coef != 1 or len(monomial) > 1

@@ -27,7 +27,7 @@ from rushlight.ops.indexed import scatter_nd
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
 from rushlight.ops.reduce import argmax_, reduce_max
-from rushlight.ops.rules import Shape, const, is_static
+from rushlight.ops.rules import Shape, const
 from rushlight.ops.select import where
 from rushlight.ops.window import pad_space, window_count
 
@@ -120,7 +120,7 @@ def _apart_max_grad(g: Any, x: Any, kernel: Any, shape: Shape) -> Any:
     What is kept of the forward pass is the tap of each window, a byte if there are few of them."""
     spatial = g.ndim - 2
     taps = product(kernel)
-    narrow = uint8 if is_static(taps) and taps <= MOST_BYTE_TAPS else int64
+    narrow = uint8 if isinstance(taps, int) and taps <= MOST_BYTE_TAPS else int64
     windows = windows_of(x, kernel, kernel, (1,) * spatial)
     first = to_dtype(argmax_(windows, tuple(range(g.ndim, g.ndim + spatial))), narrow)
     covered = tuple(n * k for n, k in zip(g.shape[2:], kernel, strict=True))

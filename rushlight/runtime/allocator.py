@@ -63,6 +63,7 @@ class Extra(Protocol):
 
     def nbytes(self) -> int:
         """How much it holds."""
+        ...
 
 
 class Allocator:
