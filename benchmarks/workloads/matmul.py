@@ -13,20 +13,38 @@ GOALS = {
 }
 
 
+# Code for any size serves these, as a layer of another size or the last batch does.
+VARYING, OTHERS = ((256, 256, 256), (256, 768, 2048), (700, 700, 700)), ((300,) * 3, (20, 30, 40))
+
+
 def cases():
     dtypes = ("float32", "bfloat16")
     squares = {f"{d} n={n}": {"shape": (n, n, n), "dtype": d} for d in dtypes for n in SIZES}
-    return squares | {
-        f"{d} {'x'.join(map(str, LONG))}": {"shape": LONG, "dtype": d} for d in dtypes
-    }
+    long = {f"{d} {'x'.join(map(str, LONG))}": {"shape": LONG, "dtype": d} for d in dtypes}
+    varying = {
+        f"float32 {'x'.join(map(str, shape))} after others": {
+            "shape": shape, "dtype": "float32", "before": OTHERS,
+        }
+        for shape in VARYING
+    }  # fmt: skip
+    return squares | long | varying
 
 
-def build(torch, shape, dtype):
-    rng = np.random.default_rng(0)
+def build(torch, shape, dtype, before=()):
+    """`before`: shapes of products that were computed already, so that sizes are known to vary."""
+    for other in before:
+        a, b = operands(torch, other, dtype)
+        (a @ b).numpy()
     m, n, k = shape
-    a, b = (
-        from_numpy(torch, rng.standard_normal(size, dtype=np.float32)).to(getattr(torch, dtype))
-        for size in ((m, k), (k, n))
-    )
+    a, b = operands(torch, shape, dtype)
     what, tolerance = ("flop", 1e-3) if dtype == "float32" else ("bfloat16 flop", 1e-2)
     return Case(lambda: a @ b, {what: 2.0 * m * n * k}, lambda y: y.float(), tolerance)
+
+
+def operands(torch, shape, dtype):
+    rng = np.random.default_rng(0)
+    m, n, k = shape
+    return [
+        from_numpy(torch, rng.standard_normal(size, dtype=np.float32)).to(getattr(torch, dtype))
+        for size in ((m, k), (k, n))
+    ]
