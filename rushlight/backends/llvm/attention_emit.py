@@ -28,7 +28,8 @@ from rushlight.backends.llvm.schedule import along_k
 from rushlight.backends.llvm.schedule_attention import AttentionSchedule, panel_rows
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 
 Index = int | Expr
 

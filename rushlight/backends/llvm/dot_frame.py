@@ -22,7 +22,8 @@ from rushlight.backends.llvm.schedule import DotSchedule
 from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.compiler.tile.ir import Buffer, DotGrid
 from rushlight.ir.scalar import E, acc
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 from rushlight.ir.symint_walk import variables
 
 ALIGN = 64

@@ -30,7 +30,8 @@ from rushlight.backends.llvm.values import Lanes, ValueEmitter
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile.ir import PARTIALS, Reduce, Store
 from rushlight.ir import scalar
-from rushlight.ir.symint import Expr, product, upper
+from rushlight.ir.symint import Expr, upper
+from rushlight.ir.symint_math import product
 
 ARG_KINDS = ("argmax", "argmin")
 

@@ -22,8 +22,8 @@ from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import SCATTER_KINDS, Program, ScatterGrid, Store
 from rushlight.ir.scalar import E, add, load, maximum, minimum, mul
 from rushlight.ir.symint import Expr, Var
-from rushlight.ir.symint import maximum as max_index
-from rushlight.ir.symint import minimum as min_index
+from rushlight.ir.symint_math import maximum as max_index
+from rushlight.ir.symint_math import minimum as min_index
 
 MOST_INSTANCES = 16
 _COMBINE = {"sum": add, "prod": mul, "max": maximum, "min": minimum}

@@ -38,7 +38,8 @@ from rushlight.compiler.tile.ir import DotGrid
 from rushlight.compiler.tile.known import with_known
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, acc, cast
-from rushlight.ir.symint import Var, ceildiv, maximum, product
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, maximum, product
 
 Chains = list[list[ir.Value]]
 
