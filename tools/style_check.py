@@ -35,7 +35,6 @@ MOST_FUNCTION_LINES = 40
 
 # File and reason.
 LONG_FILES: dict[str, str] = {
-    "rushlight/ir/symint.py": "building, dividing and bounding an expression call one another",
     "rushlight/nn/modules/activation.py": "one small class per layer of PyTorch, mostly docstrings",
     "rushlight/nn/modules/loss.py": "one small class per loss of PyTorch, mostly docstrings",
     "rushlight/nn/modules/transformer.py": "an encoder and a decoder, mostly docstrings",

@@ -41,7 +41,7 @@ from rushlight.backends.llvm.thin_blocks import ThinBlockEmitter, in_blocks
 from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import DotGrid, Program
-from rushlight.ir.symint import maximum, product
+from rushlight.ir.symint_math import maximum, product
 
 # Vectors of columns from which on batch elements with few rows stay apart.
 APART_COLUMNS = 4

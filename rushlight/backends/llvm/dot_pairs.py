@@ -21,7 +21,8 @@ from rushlight.backends.llvm.ops import intrinsic
 from rushlight.base.dtypes import bfloat16, float32, int8, int16, int32, uint8, uint16
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E, bitcast, cast, const, select
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv
 
 # The accumulators of one instruction.
 PAIR_LANES = 16

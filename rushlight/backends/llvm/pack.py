@@ -27,11 +27,12 @@ from rushlight.backends.llvm.context import (
     i64,
     value_type,
 )
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.schedule import PLAIN_COST
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.backends.llvm.values import ValueEmitter, emit_value
 from rushlight.base.dtypes import DType, int32
 from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E

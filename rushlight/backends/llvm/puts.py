@@ -9,8 +9,9 @@ import llvmlite.ir as ir
 
 from rushlight.backends.llvm import memory
 from rushlight.backends.llvm.context import I1, I8, Env, KernelContext
+from rushlight.backends.llvm.lanes import Cache, Lanes
 from rushlight.backends.llvm.ops import constant, splat, with_lanes
-from rushlight.backends.llvm.values import Cache, Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import Store
 from rushlight.ir.scalar import E
 

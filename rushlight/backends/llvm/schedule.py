@@ -23,7 +23,8 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 from rushlight.ir.symint_walk import evaluate, variables
 
 # Bytes of the packed block of a (in L2) and of the packed panel of b.

@@ -22,7 +22,8 @@ from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
 from rushlight.base.dtypes import int32
 from rushlight.compiler.target import HostCall, HostError
-from rushlight.ir.symint import Var, ceildiv
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv
 from rushlight.runtime.threads import num_threads, set_num_threads
 
 THREADS = [1, 2, 4]
