@@ -41,7 +41,7 @@ from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
-from rushlight.tensors.replay_graph import build
+from rushlight.tensors.replay_graph_build import build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
@@ -228,6 +228,9 @@ class CompiledFunction:
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
+            session.counters = [
+                (t, t._counter.version) for t in guards.tensors if t._counter is not t._storage
+            ]
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:
@@ -331,6 +334,9 @@ def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Re
         holders.append(Ref(node))
         session.known[holders[-1]] = node
         session.views[node] = number
+        if tensor._view is not None:
+            part = (tensor._storage.node, tensor._view.steps, node)
+            session.parts.setdefault(tensor._storage, []).append(part)
         if foreign and tensor._view is None:
             session.foreign[tensor._storage] = node
     return holders

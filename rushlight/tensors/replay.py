@@ -30,7 +30,7 @@ from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 
-_TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
+TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad", "_counter")
 _node = operator.attrgetter("node")
 _address = operator.attrgetter("buffer.address")
 _buffer = operator.attrgetter("buffer")
@@ -47,7 +47,7 @@ class TensorGuards:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
-        self.parts = list(map(_TENSOR_PARTS, tensors))
+        self.parts = list(map(TENSOR_PARTS, tensors))
         self.metas = [t._grad for t in tensors if t._grad is not None]
         self.grads = [
             (requires, fn, retained, hooks and dict(hooks), post and dict(post))
@@ -56,7 +56,7 @@ class TensorGuards:
 
     def holds(self) -> bool:
         return (
-            list(map(_TENSOR_PARTS, self.tensors)) == self.parts
+            list(map(TENSOR_PARTS, self.tensors)) == self.parts
             and list(map(_GRAD_PARTS, self.metas)) == self.grads
         )
 
