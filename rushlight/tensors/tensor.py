@@ -112,11 +112,9 @@ class Tensor(GradSide):
             if self._view.widens:
                 return settled_value(self)
             self._seen = seen
-            start, steps = seen, self._view.steps
-            session = open_session()
-            if session is not None:
-                start, steps = session.start_of(storage, steps) or (seen, steps)
-            self._node = node = read_through(start, steps)
+            session, steps = open_session(), self._view.steps
+            start = None if session is None else session.start_of(storage, steps)
+            self._node = node = read_through(*(start or (seen, steps)))
         return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
