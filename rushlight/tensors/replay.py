@@ -91,6 +91,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    counters (counter of versions that is no storage's, or argument number; versions to move on)
     lines    of host functions, by the position of their nodes
     """
 
@@ -119,6 +120,7 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    counters: list[tuple[Any, int]]
     lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
@@ -292,6 +294,10 @@ class Replay:
                 put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
+        for counter, versions in self.counters:
+            if counter.__class__ is int:
+                counter = tensors[counter]._counter
+            counter.version += versions
         return unflatten(self.spec, leaves)
 
 

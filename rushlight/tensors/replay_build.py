@@ -133,7 +133,7 @@ class Builder:
             program, values, program.layout(values), self.sources, len(recording.inputs), donated,
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
-            self.grad_results,
+            self.grad_results, moved_counters(self.session, self.arguments),
             lines_of_host_calls(program, recording),
         )  # fmt: skip
 
@@ -310,6 +310,14 @@ class Builder:
                 raise Refused("it changes a random seed")
             draws.append((generator, generator._offset - start, positions[generator]))
         return draws, tracked
+
+
+def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:
+    """Counters of versions that are not their storage's, or numbers of arguments that have them,
+    and how far the call moves them on."""
+    moved = {t._counter: t._counter.version - before for t, before in session.counters}
+    numbers = {t._counter: number for number, t in enumerate(arguments)}
+    return [(numbers.get(c, c), versions) for c, versions in moved.items() if versions]
 
 
 def _free_keys(session: Session, snapshot: Snapshot) -> dict[int, set[str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
+from weakref import WeakSet
 
 from rushlight.autograd.call_fn import CallFn, Template
 from rushlight.autograd.node import hold
@@ -24,6 +25,7 @@ from rushlight.base.pytree import LEAF, unflatten
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note_again
+from rushlight.engine.programs import Program
 from rushlight.engine.realize import PENDING, flush
 from rushlight.engine.snapshot import Snapshot
 from rushlight.engine.undo import RISK, note_change
@@ -58,6 +60,7 @@ class GraphReplay:
                version of now (None) of an input or argument; one of the capture, of a base
     draws      (generator, offsets used, [seed, first offset] of the call that runs)
     settings   under which what it records is compiled (the mode and options of `compile`)
+    programs   gets what is compiled under them
     """
 
     argument_parts = attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
@@ -83,6 +86,7 @@ class GraphReplay:
         self.leaves: list[Any] = []
         self.spec: Any = None
         self.settings: Mapping[str, Value] = {}
+        self.programs: WeakSet[Program] = WeakSet()
 
     def holds(self, _: Sequence[Tensor]) -> bool:
         """Is everything that the code reads, but for values, as it was?"""
@@ -92,7 +96,7 @@ class GraphReplay:
         """The result of the call; AS_CODE where its Python must run."""
         if self._needs_code(tensors):
             return AS_CODE
-        PENDING.settings |= self.settings
+        PENDING.ask(self.settings, self.programs)
         slots = [tensors[number]._value() for number in self.arguments]
         slots += map(_node, self.fixed)
         for generator, used, numbers in self.draws:

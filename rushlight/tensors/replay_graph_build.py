@@ -25,7 +25,7 @@ from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import NO_VALUE, Node, scalar_node, topological
 from rushlight.ir.recipe import Again, NotPlain, Recipe
 from rushlight.tensors.replay import TensorGuards
-from rushlight.tensors.replay_build import Refused
+from rushlight.tensors.replay_build import Refused, moved_counters
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor, edge_of, make_view
@@ -101,13 +101,7 @@ class _Build:
                 made.updates.append((owner, -1))
             if versions and (number is None or self.arguments[number]._counter is ref):
                 made.counters.append((owner, versions))
-        moved = {t._counter: t._counter.version - before for t, before in session.counters}
-        for counter, versions in moved.items():
-            if versions:
-                number = next(
-                    (i for i, t in enumerate(self.arguments) if t._counter is counter), None
-                )
-                made.counters.append((counter if number is None else number, versions))
+        made.counters += moved_counters(session, self.arguments)
         known = [*self.arguments, *self.snapshot.tensors]
         made.indices = [
             (self._owner(index), tuple(check))

@@ -288,6 +288,26 @@ def test_an_argument_of_a_gradient_that_is_changed_after_it_was_saved():
         out.sum().backward()
 
 
+def test_versions_of_a_moved_module_in_a_captured_step():
+    """Its parameters have counters that are not their storages'."""
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).double().float()
+        optimizer, x = torch.optim.SGD(model.parameters(), lr=0.1), array(5, 4)
+
+        def step(model=model, optimizer=optimizer, x=x):
+            optimizer.zero_grad()
+            (model(x) ** 2).mean().backward()
+            optimizer.step()
+
+        run = torch.compile(step) if compiled else step
+        for _ in range(8):
+            run()
+        found.append(state(model))
+    assert found[0] == found[1] and run.replays >= 4
+
+
 # indices ---------------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """`compile` says what it compiled, and which guard failed when it has to compile again."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -152,6 +153,19 @@ def test_a_view_of_a_view_is_replayed_and_a_written_one_is_named_with_the_way_ou
             assert written(table[:count]).item() == 4 * count * 2.0 ** (turn + 1)
 
 
+def test_a_report_of_everything():
+    kept = [settled(lambda x: x * 3, torch.ones(2)), torch.compile(lambda x: x)]
+    gone = settled(lambda x: x * 4, torch.ones(2))
+    text = torch.compile_report()
+    for compiled in (kept[0], gone):
+        assert torch.compile_report(compiled) in text
+    mine = torch.compile_report(gone)
+    assert torch.compile_report(kept[1]) not in text  # it was not called
+    del gone, compiled
+    gc.collect()
+    assert mine not in torch.compile_report()
+
+
 def test_a_module_and_the_bound_of_a_report():
     module = torch.nn.ReLU()
     compiled = torch.compile(module)
@@ -227,5 +241,5 @@ def test_a_compiled_module_tells_what_was_measured():
 
 
 def test_what_compile_did_not_make_is_refused():
-    with pytest.raises(TypeError, match="compile_report: expected what compile gives"):
+    with pytest.raises(TypeError, match="compile_report: argument 'compiled' must be what compile"):
         torch.compile_report(len)
