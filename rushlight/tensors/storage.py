@@ -62,6 +62,10 @@ class Storage(Ref):
         """Give the cell a new value (same shape and dtype)."""
         if self.foreign is not None:
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+            session = open_session()
+            if session is not None:  # what it had at the start is not what is read from now on
+                session.foreign.pop(self, None)
+                session.parts.pop(self, None)
         elif self.node.buffer is NO_VALUE:
             pass  # it has no value, so it cannot get another one
         elif node.buffer is NO_VALUE:
