@@ -29,8 +29,8 @@ from rushlight.tensors.tensor import Tensor, base_of, new_tensor
 
 
 def own_memory(storage: Storage) -> np.ndarray:
-    """The memory of a cell, shared with no other cell. Who has its address may write there: what was
-    recorded before is computed, and nothing that is made of it is kept (runtime/packed.py)."""
+    """The memory of a cell, shared with no other cell. Who has its address may write there: what
+    was recorded before is computed, and nothing made of it is kept (runtime/packed.py)."""
     if storage.foreign is None:
         array = storage.array()
         node = storage.node
@@ -275,8 +275,8 @@ def storage(self: Tensor) -> TypedStorage:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now. An in-place op may move the value; what is written there
-    from outside is seen by all that is recorded later, as long as the value has not moved."""
+    """The address of the first element now. An in-place op may move the value; what is written
+    there from outside is seen by all that is recorded later, as long as it has not moved."""
     if self.numel() == 0:
         return 0
     memory = own_memory(self._storage)
