@@ -62,13 +62,13 @@ ARROWS: dict[str, set[str]] = {
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": _PUBLIC,
-    "cuda": {"amp", "base", "runtime"} | _PUBLIC,
-    # Names that PyTorch scripts ask for; they know nothing.
-    "accelerator": {"engine"},
+    "cuda": {"amp", "base", "runtime", "tensors"} | _PUBLIC,
+    # Names that PyTorch scripts ask for; what they know is in tensors/device_calls.py.
+    "accelerator": {"base", "engine", "tensors"},
     "cpu": {"base"},
-    "mps": set(),
+    "mps": {"tensors"},
     "mtia": set(),
-    "xpu": {"engine"},
+    "xpu": {"engine", "tensors"},
     # Modules of PyTorch's that are one small part each, written on the public API.
     "jit": {"base"} | _PUBLIC,
     "types": _PUBLIC,
