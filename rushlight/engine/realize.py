@@ -21,7 +21,7 @@ from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.target import HostError
-from rushlight.engine import watch
+from rushlight.engine import watch, watched_run
 from rushlight.engine.capture import open_session
 from rushlight.engine.devices import stages
 from rushlight.engine.failures import (
@@ -342,7 +342,7 @@ def run_at(
         PACKED.written(pointers[program.input_count :])
     try:
         if watch.is_watched():
-            status = watch.run_watched(program, pointers, values, numbers)
+            status = watched_run.run_watched(program, pointers, values, numbers)
         elif program.keeps and config.packed_weights_mb:
             status = _run_with_panels(program, pointers, values, inputs, numbers)
         else:
