@@ -122,8 +122,9 @@ class Session:
         for ref, node in self.known.items():
             if ref.node is not node:
                 ref.hold(node)
-                if ref in self.versions and hasattr(ref, "version"):
-                    ref.version = self.versions[ref]
+                cell: Any = ref  # a storage counts its versions
+                if ref in self.versions and hasattr(cell, "version"):
+                    cell.version = self.versions[ref]
         for tensor, grad in self.grads.values():
             if tensor._grad is not None:
                 tensor._grad.grad = grad

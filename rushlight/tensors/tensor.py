@@ -221,12 +221,7 @@ class Tensor(GradSide):
         return LEGACY.strided
 
     is_cuda, is_xpu, is_mps = map(_is_on, ("cuda", "xpu", "mps"))
-
-    @property
-    def is_sparse(self) -> bool:
-        return False
-
-    is_quantized = is_mkldnn = is_nested = is_sparse
+    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda _: False)
 
     def is_floating_point(self) -> bool:
         return self._dtype.kind == "float"
