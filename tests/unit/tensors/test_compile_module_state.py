@@ -88,16 +88,18 @@ class Views(nn.Module):
 class Data(nn.Module):
     """Buffers changed through `.data`, whose counter is not the storage's."""
 
-    def __init__(self):
+    def __init__(self, counts=True):
         super().__init__()
+        self.counts = counts
         self.register_buffer("mean", torch.zeros(4))
         self.register_buffer("seen", torch.tensor(0))
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
         self.mean.data.lerp_(x.mean(0), 0.25)
-        self.seen += x.shape[0]
-        return self.layer(x - self.mean) / self.seen
+        if self.counts:
+            self.seen += x.shape[0]
+        return self.layer(x - self.mean) / (self.seen + 1)
 
 
 class Words(nn.Module):
@@ -142,6 +144,7 @@ MODULES = {
     "shared": (Shared, rows),
     "views": (Views, rows),
     "data": (Data, rows),
+    "data alone": (lambda: Data(counts=False), rows),
     "spectral": (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), rows),
     "words": (Words, words),
     "words of int32": (Words, lambda turn: (numbers(turn, 5, 3).int(),)),
