@@ -30,7 +30,7 @@ from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 
-_TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
+TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad", "_counter")
 _node = operator.attrgetter("node")
 _address = operator.attrgetter("buffer.address")
 _buffer = operator.attrgetter("buffer")
@@ -47,7 +47,7 @@ class TensorGuards:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
-        self.parts = list(map(_TENSOR_PARTS, tensors))
+        self.parts = list(map(TENSOR_PARTS, tensors))
         self.metas = [t._grad for t in tensors if t._grad is not None]
         self.grads = [
             (requires, fn, retained, hooks and dict(hooks), post and dict(post))
@@ -56,7 +56,7 @@ class TensorGuards:
 
     def holds(self) -> bool:
         return (
-            list(map(_TENSOR_PARTS, self.tensors)) == self.parts
+            list(map(TENSOR_PARTS, self.tensors)) == self.parts
             and list(map(_GRAD_PARTS, self.metas)) == self.grads
         )
 
@@ -91,6 +91,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    counters (counter of versions that is no storage's, or argument number; versions to move on)
     lines    of host functions, by the position of their nodes
     """
 
@@ -119,6 +120,7 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    counters: list[tuple[Any, int]]
     lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
@@ -232,26 +234,32 @@ class Replay:
         copies = self.overwritten.copies(nodes)
         for place, copy in copies.items():
             addresses[place] = copy.address
-        numbers = self.numbers
-        for generator, used, positions in self.draws:
-            seed, offset = generator.draw(used)
-            for position, step in positions:
-                numbers[position] = seed if step is None else offset + step
         held = self.held.find(tensors) if self.held is not None else ()
         with Uninterrupted(self.overwrites):
             results = self.room.take(addresses[: self.inputs], held)
             arena = self.room.with_arena()
-            try:
-                run_at(self.program, self.room.pointers, self.values, nodes, numbers)
-            except RunFailed as failed:
-                for generator, used, _ in self.draws:
-                    generator.draw(-used)
-                raise with_line(failed.error, self.lines.get(failed.at, "")) from None
+            self._compute(nodes)
             del arena
             if copies or self.needs_all:
                 for result, place in self.room.over:
                     results[result] = copies.get(place) or nodes[place].buffer
             return self._place(results, storages, nodes, tensors, copies, bool(held))
+
+    def _compute(self, nodes: list[Node]) -> None:
+        """Run the program; random numbers are used only if it comes to its end."""
+        numbers = self.numbers
+        for generator, used, positions in self.draws:
+            seed, offset = generator.draw(used)
+            for position, step in positions:
+                numbers[position] = seed if step is None else offset + step
+        try:
+            run_at(self.program, self.room.pointers, self.values, nodes, numbers)
+        except BaseException as ended:
+            for generator, used, _ in self.draws:
+                generator.draw(-used)
+            if isinstance(ended, RunFailed):
+                raise with_line(ended.error, self.lines.get(ended.at, "")) from None
+            raise
 
     def _find(self, tensors: Sequence[Tensor]) -> list[Any] | None:
         """The storages; None if two of them are one now, or one is not of its kind."""
@@ -292,6 +300,10 @@ class Replay:
                 put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
+        for counter, versions in self.counters:
+            if counter.__class__ is int:
+                counter = tensors[counter]._counter
+            counter.version += versions
         return unflatten(self.spec, leaves)
 
 

@@ -12,13 +12,15 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight.base.pytree import flatten
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import lines_of_host_calls
+from rushlight.engine.programs import Program, lines_of_host_calls
 from rushlight.engine.realize import (
     find_donated,
     run_program,
@@ -39,10 +41,8 @@ from rushlight.tensors.tracked import Tracked
 RATE_NAMES = frozenset(
     "param_groups _last_lr get_last_lr get_lr state_dict defaults __dict__ __getstate__".split()
 )
-# What a view of a view reads is the memory that both see, of which the call got a part.
-VIEW_OF_VIEW = (
-    "argument {} is a view, and it is viewed again or sees all of its memory: pass a clone of it"
-)
+# What it writes is the memory that all views of it see, of which the call got a part.
+WRITTEN_VIEW = "argument {} is a view, and the call writes to its memory: pass a clone of it"
 
 
 class Refused(RuntimeError):
@@ -94,7 +94,7 @@ class Builder:
         if way is None:
             for number, tensor in enumerate(self.arguments):
                 if tensor._storage is storage:
-                    raise Refused(VIEW_OF_VIEW.format(number))
+                    raise Refused(WRITTEN_VIEW.format(number))
             raise Refused("it uses a tensor that was not found from the names in its code")
         return self.sources.add(storage, *way)
 
@@ -114,20 +114,12 @@ class Builder:
                    if isinstance(leaf, Tensor)]  # fmt: skip
         self._check_kept()
         draws, tracked = self._numbers(recording)
-        program, values = realize.PROGRAMS.find(recording, donated, site_text)
-        if program.device != "cpu":
-            raise Refused(f"it computes on the device '{program.device}'")
-        with Uninterrupted(bool(donated)):
-            try:
-                buffers = run_program(
-                    program, values, [node.buffer for node in recording.inputs], recording.numbers
-                )
-            except RunFailed as failed:
-                mark_failed(recording, failed)
-                raise_failed(recording.roots)
-                raise failed.error from None
-            for node, buffer in zip(recording.roots, buffers, strict=True):
-                node.become_leaf(buffer)
+        try:
+            program, values = self._compute(recording, donated)
+        except RunFailed as failed:
+            mark_failed(recording, failed)
+            raise_failed(recording.roots)
+            raise failed.error from None
         forget_changes(any_failed())
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
@@ -135,9 +127,30 @@ class Builder:
             program, values, program.layout(values), self.sources, len(recording.inputs), donated,
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
-            self.grad_results,
+            self.grad_results, moved_counters(self.session, self.arguments),
             lines_of_host_calls(program, recording),
         )  # fmt: skip
+
+    def _compute(self, recording: Recording, donated: frozenset[int]) -> tuple[Program, np.ndarray]:
+        """Find the program and run it; gives it and its sizes. What ends it early, but an error of
+        the user's (out of memory, Ctrl-C), leaves all as it was before the call."""
+        try:
+            program, values = realize.PROGRAMS.find(recording, donated, site_text)
+            if program.device != "cpu":
+                raise Refused(f"it computes on the device '{program.device}'")
+            inputs = [node.buffer for node in recording.inputs]
+            with Uninterrupted(bool(donated)):
+                buffers = run_program(program, values, inputs, recording.numbers)
+                for node, buffer in zip(recording.roots, buffers, strict=True):
+                    node.become_leaf(buffer)
+                self.session.ran = True
+        except (RunFailed, Refused):
+            raise
+        except BaseException:
+            if not self.session.ran:
+                self.session.take_back()
+            raise
+        return program, values
 
     def _fixed_arguments(self) -> list[tuple[int, Storage]]:
         ways = [(i, t._storage, self.ways.get(t._storage)) for i, t in enumerate(self.arguments)]
@@ -177,7 +190,8 @@ class Builder:
         session, data = self.session, set()
         for node in recording.inputs:
             storage = session.held.get(node)
-            if storage is not None:
+            is_part = node in session.views and storage not in self.ways
+            if storage is not None and not is_part:  # a view may see all of its memory
                 before = len(self.sources.where)
                 if self.place_of(storage) != before:
                     raise Refused("it reads one tensor in two ways")
@@ -311,6 +325,14 @@ class Builder:
                 raise Refused("it changes a random seed")
             draws.append((generator, generator._offset - start, positions[generator]))
         return draws, tracked
+
+
+def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:
+    """Counters of versions that are not their storage's, or numbers of arguments that have them,
+    and how far the call moves them on."""
+    moved = {t._counter: t._counter.version - before for t, before in session.counters}
+    numbers = {t._counter: number for number, t in enumerate(arguments)}
+    return [(numbers.get(c, c), versions) for c, versions in moved.items() if versions]
 
 
 def _free_keys(session: Session, snapshot: Snapshot) -> dict[int, set[str]]:

@@ -116,7 +116,9 @@ class Tensor(GradSide):
             if self._view.widens:
                 return settled_value(self)
             self._seen = seen
-            self._node = node = read_through(seen, self._view.steps)
+            session, steps = open_session(), self._view.steps
+            start = None if session is None else session.start_of(storage, steps)
+            self._node = node = read_through(*(start or (seen, steps)))
         return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
@@ -126,6 +128,9 @@ class Tensor(GradSide):
             node = session.foreign.get(self._storage)
             if node is not None:
                 return node if view is None else read_through(node, view.steps)
+            start = None if view is None else session.start_of(self._storage, view.steps)
+            if start is not None:
+                return read_through(*start)
             session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True
@@ -216,12 +221,7 @@ class Tensor(GradSide):
         return LEGACY.strided
 
     is_cuda, is_xpu, is_mps = map(_is_on, ("cuda", "xpu", "mps"))
-
-    @property
-    def is_sparse(self) -> bool:
-        return False
-
-    is_quantized = is_mkldnn = is_nested = is_sparse
+    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda _: False)
 
     def is_floating_point(self) -> bool:
         return self._dtype.kind == "float"
