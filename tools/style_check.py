@@ -18,13 +18,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 
-from findings import Finding
+from source import PACKAGE, ROOT, Finding, Source
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = "rushlight"
 # Where a name of the package may be used.
 READERS = (PACKAGE, "tests", "tools", "examples", "benchmarks")
 
@@ -35,7 +32,6 @@ MOST_FUNCTION_LINES = 40
 
 # File and reason.
 LONG_FILES: dict[str, str] = {
-    "rushlight/ir/symint.py": "building, dividing and bounding an expression call one another",
     "rushlight/nn/modules/activation.py": "one small class per layer of PyTorch, mostly docstrings",
     "rushlight/nn/modules/loss.py": "one small class per loss of PyTorch, mostly docstrings",
     "rushlight/nn/modules/transformer.py": "an encoder and a decoder, mostly docstrings",
@@ -61,25 +57,6 @@ GENERATED = "_generated_"
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class Source:
-    """One Python file, parsed once."""
-
-    def __init__(self, path: Path, root: Path) -> None:
-        self.name = path.relative_to(root).as_posix()
-        self.text = path.read_text(encoding="utf-8")
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
-
-    @cached_property
-    def module(self) -> str:
-        return self.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-
-    def finding(self, line: int, message: str) -> Finding:
-        return Finding(self.name, line, message)
 
 
 def read_sources(root: Path, folders: Iterable[str]) -> list[Source]:

@@ -15,7 +15,7 @@ from rushlight.compiler.given import NumberSlot
 from rushlight.compiler.graph.check_first import FIRST_INDEX
 from rushlight.ir.node import Node, buffer_node, topological, with_sources
 from rushlight.ir.size_text import parse_size
-from rushlight.ir.symint import Var, text
+from rushlight.ir.symint import Var
 from rushlight.ir.text import parse_graph, to_text
 
 MOST_NODES = 2000  # an index that takes more to compute is not kept on disk
@@ -54,7 +54,7 @@ class Checks:
             return None
         new, inputs, slots = _without_numbers(order, self.leaves)
         return {
-            "shapes": [[text(size) for size in check.shape] for check in self.checks],
+            "shapes": [[str(size) for size in check.shape] for check in self.checks],
             "counts": [len(check.indices) for check in self.checks],
             "inputs": inputs,
             "slots": slots,

@@ -21,7 +21,7 @@ from rushlight.compiler.target import BufferSpec, Executable, HostCall, KernelCa
 from rushlight.compiler.tile.ir import Buffer, Param, Program
 from rushlight.ir.opdef import find_op
 from rushlight.ir.size_text import parse_size
-from rushlight.ir.symint import Expr, Var, text
+from rushlight.ir.symint import Expr, Var
 
 
 class NotPlain(ValueError):
@@ -39,7 +39,7 @@ def record_of(plan: Plan, key_of: Callable[[Executable], str]) -> dict[str, Any]
                 kernels.append({"key": key_of(call.executable), **_head(call.executable.program)})
     return {
         "variables": list(plan.variables),
-        "buffers": [[spec.dtype.name, text(spec.size), spec.kind] for spec in plan.buffers],
+        "buffers": [[spec.dtype.name, str(spec.size), spec.kind] for spec in plan.buffers],
         "kernels": kernels,
         "regions": [[_call(call, numbers) for call in region] for region in plan.regions],
         "order": list(plan.meta["order"]),
@@ -48,7 +48,7 @@ def record_of(plan: Plan, key_of: Callable[[Executable], str]) -> dict[str, Any]
         "checked_at": list(plan.meta["checked_at"]),
         "checks": plan.meta["checks"]().record(),
         "infos": [
-            [info.name, info.label, info.kind, [text(size) for size in info.shape], list(info.ops)]
+            [info.name, info.label, info.kind, [str(size) for size in info.shape], list(info.ops)]
             for info in plan.meta["kernels"]
         ],
     }
@@ -57,7 +57,7 @@ def record_of(plan: Plan, key_of: Callable[[Executable], str]) -> dict[str, Any]
 def _head(program: Program) -> dict[str, Any]:
     return {
         "name": program.name,
-        "buffers": [[b.name, b.dtype.name, text(b.size), b.role] for b in program.buffers],
+        "buffers": [[b.name, b.dtype.name, str(b.size), b.role] for b in program.buffers],
         "params": [[param.name, param.dtype.name] for param in program.params],
         "sizes": [[var.name, var.kind] for var in program.sizes],
     }
@@ -68,7 +68,7 @@ def _call(call: KernelCall | HostCall, numbers: Mapping[int, int]) -> dict[str, 
         return {
             "kernel": numbers[id(call.executable)],
             "buffers": list(call.buffers),
-            "ints": [text(value) for value in call.ints],
+            "ints": [str(value) for value in call.ints],
             "scalars": list(call.scalars),
             "label": call.label,
         }
@@ -77,7 +77,7 @@ def _call(call: KernelCall | HostCall, numbers: Mapping[int, int]) -> dict[str, 
         "attrs": [plain(value) for value in call.attrs],
         "inputs": list(call.inputs),
         "outputs": list(call.outputs),
-        "shapes": [[text(size) for size in shape] for shape in call.shapes],
+        "shapes": [[str(size) for size in shape] for shape in call.shapes],
         "at": call.at,
     }
 
@@ -95,7 +95,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, DType):
         return {"d": value.name}
     if isinstance(value, Expr):
-        return {"e": text(value)}
+        return {"e": str(value)}
     raise NotPlain(f"a {type(value).__name__} cannot be kept on disk")
 
 

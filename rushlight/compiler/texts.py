@@ -15,7 +15,6 @@ from rushlight.compiler.step import HostStep, Step
 from rushlight.compiler.target import HostCall, Plan
 from rushlight.compiler.tile.text import to_text as program_text
 from rushlight.ir.node import topological
-from rushlight.ir.symint import text as size_text
 from rushlight.ir.text import node_text
 from rushlight.ir.text import to_text as graph_text
 
@@ -45,11 +44,11 @@ def _points(state: Compilation) -> dict[str, str]:
 def _groups(state: Compilation) -> dict[str, str]:
     lines = []
     for group in state.groups:
-        shape = ", ".join(size_text(size) for size in group.shape)
+        shape = ", ".join(str(size) for size in group.shape)
         reduced = f" reduced {list(group.reduced)}" if group.reduced else ""
         lines.append(f"{state.kernel_name(group)} {group.kind} [{shape}]{reduced}")
         for member in group.members:
-            at = ", ".join(size_text(place) for place in group.at.get(member, ()))
+            at = ", ".join(str(place) for place in group.at.get(member, ()))
             lines.append(f"    {node_text(member)} at [{at}]")
     return {"": "\n".join(lines) + "\n"}
 
@@ -73,7 +72,7 @@ def _plan(state: Compilation) -> dict[str, str]:
 def plan_text(plan: Plan, names: list[str]) -> str:
     """`names`: of the calls, in the order in which they run."""
     lines = [
-        f"buffer {number}: {spec.dtype.name}[{size_text(spec.size)}] {spec.kind}"
+        f"buffer {number}: {spec.dtype.name}[{spec.size}] {spec.kind}"
         for number, spec in enumerate(plan.buffers)
     ]
     waiting = iter(names)
@@ -83,7 +82,7 @@ def plan_text(plan: Plan, names: list[str]) -> str:
             if isinstance(call, HostCall):
                 given = f"{list(call.inputs)} -> {list(call.outputs)}"
             else:
-                ints = ", ".join(size_text(value) for value in call.ints)
+                ints = ", ".join(str(value) for value in call.ints)
                 given = f"buffers {list(call.buffers)} ints [{ints}] numbers {list(call.scalars)}"
             lines.append(f"    {next(waiting)} {call.label} {given}")
     for result, source in sorted(plan.meta.get("reuse", {}).items()):

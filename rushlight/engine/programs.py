@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,6 @@ from rushlight.runtime.memory_plan import Lifetime, plan_memory
 # A process whose plans are on disk runs no pass.
 compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
 
-FAMILY = 4  # in the key of programs: the place of `watch.program_family()`
 # Sets of sizes of a structure that get a program of their own, with `max_autotune`.
 MOST_TUNED = 4
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
@@ -130,6 +129,17 @@ def _layout(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
     )  # fmt: skip
 
 
+class _Key(NamedTuple):
+    """What the programs of a family share. told: `watch.program_family()`."""
+
+    structure: tuple
+    donated: frozenset[int]
+    backend: str
+    device: str
+    told: int | str
+    tuned: bool
+
+
 @dataclass
 class _Family:
     """All programs of one structure, and the ints with which it was seen."""
@@ -154,7 +164,7 @@ class ProgramCache:
     """Finds or compiles the program of a recording."""
 
     def __init__(self) -> None:
-        self._families: dict[tuple, _Family] = {}
+        self._families: dict[_Key, _Family] = {}
         self._lock = threading.RLock()
         self._clock = 0
         self.compiled = 0
@@ -166,8 +176,8 @@ class ProgramCache:
         """The program and the values of its variables."""
         device = device_for(recording.roots) if DEVICES.used else "cpu"
         backend_name = backend_for(device)
-        family_name = (watch.program_family(), config.max_autotune)
-        key = (recording.key, donated, backend_name, device, *family_name)
+        told = watch.program_family()
+        key = _Key(recording.key, donated, backend_name, device, told, config.max_autotune)
         with self._lock:
             family = self._family(key)
             known = family.known.get(recording.ints)
@@ -197,7 +207,7 @@ class ProgramCache:
             assert values is not None
             return program, values
 
-    def _family(self, key: tuple) -> _Family:
+    def _family(self, key: _Key) -> _Family:
         """The family of a structure, now the latest used; the least used is dropped when full."""
         family = self._families.get(key)
         if family is None:
@@ -210,10 +220,10 @@ class ProgramCache:
         family.used = self._clock
         return family
 
-    def forget(self, family: int) -> None:
+    def forget(self, told: int) -> None:
         """Drop the programs of an explanation that is over."""
         with self._lock:
-            for key in [key for key in self._families if key[FAMILY] == family]:
+            for key in [key for key in self._families if key.told == told]:
                 del self._families[key]
 
     def make(

@@ -29,7 +29,6 @@ from rushlight.engine.listen import (
     sources_of,
 )
 from rushlight.engine.only import Only
-from rushlight.ir.symint import text as size_text
 from rushlight.ir.text import short_name
 
 Event = dict[str, Any]
@@ -117,7 +116,7 @@ def choice_events(stage: Stage, only: Only) -> Iterable[Event]:
 def choice_event(choice: Choice, kernel: str, lines: tuple[str, ...]) -> Event:
     node = choice.node
     assert node is not None
-    shape = ", ".join(size_text(size) for size in node.shape)
+    shape = ", ".join(str(size) for size in node.shape)
     return {
         "event": choice.topic,
         "kernel": kernel,

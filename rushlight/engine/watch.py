@@ -1,36 +1,30 @@
 """Who listens right now: settings and open explanations, looked up at each compilation and flush.
 
-In: the settings DEBUG, DUMP, CHECK, and listeners that were added. Out: the trace of a compilation
-and runs kernel by kernel, or nothing: `is_watched()` is one test when nobody listens.
+In: the settings DEBUG, DUMP, CHECK, and listeners that were added. Out: the trace of a compilation,
+and who is told of runs (watched_run.py). `is_watched()` is one test when nobody listens.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.base.deferred import deferred
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.target import Backend, Caps
 from rushlight.engine import origin
-from rushlight.engine.timing import CallTimer
 
 if TYPE_CHECKING:
     from rushlight.engine.listen import Listener
-    from rushlight.engine.programs import Program
 
 # Most programs have no listener, so what they stand on is loaded with the first one.
 Checker = deferred("rushlight.engine.check", "Checker")
 DumpWriter = deferred("rushlight.engine.dump", "DumpWriter")
 CompileLog = deferred("rushlight.engine.listen", "CompileLog")
-KernelRun = deferred("rushlight.engine.listen", "KernelRun")
 DebugPrinter = deferred("rushlight.engine.report", "DebugPrinter")
 
 _ADDED: list[Listener] = []
@@ -91,6 +85,16 @@ def is_watched() -> bool:
     return level > 0 or bool(_ADDED)
 
 
+def run_listeners() -> list[Listener]:
+    """Who is told of each kernel that runs."""
+    return [*_ADDED, *([DebugPrinter()] if config.debug else [])]
+
+
+def is_explained() -> bool:
+    """Did somebody ask for an explanation, with times of each kernel?"""
+    return bool(_ADDED)
+
+
 def compile_trace(
     number: int, backend: Backend, caps: Caps, sample: Callable[[], Any] | None
 ) -> Trace:
@@ -103,29 +107,3 @@ def compile_trace(
     if config.check >= 2:
         listeners.append(Checker())
     return CompileLog(number, backend, caps, listeners, sample) if listeners else SILENT
-
-
-def run_watched(
-    program: Program, pointers: Sequence[int], values: np.ndarray, numbers: Sequence[Any]
-) -> int:
-    """Run a program kernel by kernel and tell the listeners; the status word."""
-    backend = find_backend(program.backend)
-    if program.timer is None:
-        caps = backend.find()
-        assert isinstance(caps, Caps)
-        program.timer = CallTimer(program.plan, backend, caps)
-    listeners = [*_ADDED, *([DebugPrinter()] if config.debug else [])]
-    env = dict(zip(program.template.names, values.tolist(), strict=True))
-    meta = program.plan.meta
-    kernels, how, order = meta["kernels"], meta["how"], meta["order"]
-    meta["how"] = ["cached"] * len(how)
-
-    def done(number: int, seconds: float) -> None:
-        step = order[number]
-        info = kernels[step]
-        shape, cost = info.shape_text(env), info.cost(env)
-        heard = KernelRun(info, f"cpu:{program.backend}", shape, seconds, cost, how[step])
-        for listener in listeners:
-            listener.run(heard)
-
-    return program.timer.run(pointers, values, numbers, done, repeat=bool(_ADDED))

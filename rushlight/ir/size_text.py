@@ -1,4 +1,4 @@
-"""Sizes read back from the text that `symint.text` writes. Only arithmetic is read; nothing runs.
+"""Sizes read back from the text of a symbolic integer. Only arithmetic is read; nothing runs.
 
 >>> from rushlight.ir.symint import Var
 >>> n = Var("n", 1)
@@ -13,7 +13,8 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rushlight.ir.symint import Expr, maximum, minimum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import maximum, minimum
 
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -26,7 +27,7 @@ _CALLS = {"min": minimum, "max": maximum}
 
 
 def parse_size(source: str, names: Mapping[str, Expr]) -> int | Expr:
-    """The size that `symint.text` wrote; ValueError for anything else."""
+    """The size that `str` wrote; ValueError for anything else."""
     if source.isdecimal():
         return int(source)
 

@@ -96,7 +96,15 @@ class Expr:
         return mod(other, self)
 
     def __repr__(self) -> str:
-        return text(self)
+        """Readable and unambiguous, so the text may serve as part of a cache key."""
+        parts = []
+        for monomial, coef in self.terms:
+            factors = [repr(atom) for atom in monomial]
+            parts.append("*".join(factors if coef == 1 else [str(coef), *factors]))
+        if self.const:
+            parts.append(str(self.const))
+        joined = " + ".join(parts)
+        return joined if len(parts) == 1 else f"({joined})"
 
     def __bool__(self) -> bool:
         return True
@@ -138,6 +146,9 @@ class VarAtom(Atom):
         self.order, self.op = name, ""
         self._hash = hash(self.key)
 
+    def __repr__(self) -> str:
+        return self.name
+
 
 class OpAtom(Atom):
     """floordiv, mod, min or max of two integer expressions."""
@@ -150,6 +161,20 @@ class OpAtom(Atom):
         self.order = f"({op} {a!r} {b!r})"
         self._hash = hash(self.key)
         self.lo, self.hi = _atom_bounds(op, a, b)
+
+    def __repr__(self) -> str:
+        if self.op in ("min", "max"):
+            return f"{self.op}({self.a!r}, {self.b!r})"
+        symbol = {"floordiv": "//", "mod": "%"}[self.op]
+        divisor = f"({self.b!r})" if _is_product(self.b) else repr(self.b)
+        return f"({self.a!r} {symbol} {divisor})"
+
+
+def _is_product(value: int | Expr) -> bool:
+    if not isinstance(value, Expr) or value.const or len(value.terms) != 1:
+        return False
+    monomial, coef = value.terms[0]
+    return coef != 1 or len(monomial) > 1
 
 
 def make_polynomial(terms: Mapping[Monomial, int], const: int) -> int | Expr:
@@ -301,37 +326,6 @@ def mod(a: int | Expr, d: int | Expr) -> int | Expr:
     return make_polynomial({(OpAtom("mod", rest, d),): 1}, 0)
 
 
-def minimum(a: int | Expr, b: int | Expr) -> int | Expr:
-    if not isinstance(a, Expr) and not isinstance(b, Expr):
-        return min(a, b)
-    if is_nonnegative(add(b, mul(a, -1))):
-        return a
-    if is_nonnegative(add(a, mul(b, -1))):
-        return b
-    return make_polynomial({(OpAtom("min", a, b),): 1}, 0)
-
-
-def maximum(a: int | Expr, b: int | Expr) -> int | Expr:
-    if not isinstance(a, Expr) and not isinstance(b, Expr):
-        return max(a, b)
-    if is_nonnegative(add(b, mul(a, -1))):
-        return b
-    if is_nonnegative(add(a, mul(b, -1))):
-        return a
-    return make_polynomial({(OpAtom("max", a, b),): 1}, 0)
-
-
-def ceildiv(a: int | Expr, d: int | Expr) -> int | Expr:
-    return floordiv(add(a, add(d, -1)), d)
-
-
-def product(values: Iterable[int | Expr]) -> int | Expr:
-    result: int | Expr = 1
-    for value in values:
-        result = mul(result, value)
-    return result
-
-
 def _atom_bounds(
     op: str, a: int | Expr, b: int | Expr
 ) -> tuple[int | Expr | None, int | Expr | None]:
@@ -360,15 +354,15 @@ def upper(value: int | Expr) -> int | Expr | None:
 def _find_upper(value: Expr) -> int | Expr | None:
     result: int | Expr = value.const
     for monomial, coef in value.terms:
-        factors: list[int | Expr] = []
+        part: int | Expr = coef
         for atom in monomial:
             bound = atom.hi if coef > 0 else atom.lo
             if isinstance(atom, VarAtom) and atom.var.kind == "size":
                 bound = atom.var
             elif bound is None or (atom.lo is None or not is_nonnegative(atom.lo)):
                 return None
-            factors.append(bound)  # type: ignore[arg-type]
-        result = add(result, mul(coef, product(factors)))
+            part = mul(part, bound)  # type: ignore[arg-type]
+        result = add(result, part)
     return result
 
 
@@ -402,41 +396,4 @@ def _is_nonnegative_in_sizes(value: int | Expr) -> bool:
 def is_less(a: int | Expr, b: int | Expr) -> bool:
     """True when a < b can be proved."""
     high = upper(a)
-    if high is None:
-        return False
-    return _is_nonnegative_in_sizes(add(add(b, mul(high, -1)), -1))
-
-
-def text(value: int | Expr) -> str:
-    """Readable form; unambiguous, so it may serve as part of a cache key."""
-    if not isinstance(value, Expr):
-        return str(value)
-    parts = []
-    for monomial, coef in value.terms:
-        factors = [_atom_text(atom) for atom in monomial]
-        if coef != 1:
-            factors.insert(0, str(coef))
-        parts.append("*".join(factors))
-    if value.const:
-        parts.append(str(value.const))
-    joined = " + ".join(parts)
-    return joined if len(parts) == 1 else f"({joined})"
-
-
-def _atom_text(atom: Atom) -> str:
-    if isinstance(atom, VarAtom):
-        return atom.name
-    assert isinstance(atom, OpAtom)
-    if atom.op in ("min", "max"):
-        return f"{atom.op}({text(atom.a)}, {text(atom.b)})"
-    symbol, divisor = {"floordiv": "//", "mod": "%"}[atom.op], text(atom.b)
-    if _is_product(atom.b):
-        divisor = f"({divisor})"
-    return f"({text(atom.a)} {symbol} {divisor})"
-
-
-def _is_product(value: int | Expr) -> bool:
-    if not isinstance(value, Expr) or value.const or len(value.terms) != 1:
-        return False
-    monomial, coef = value.terms[0]
-    return coef != 1 or len(monomial) > 1
+    return high is not None and _is_nonnegative_in_sizes(add(add(b, mul(high, -1)), -1))

@@ -6,19 +6,8 @@ from collections.abc import Callable, Mapping
 from math import prod
 from types import MappingProxyType
 
-from rushlight.ir.symint import (
-    Atom,
-    Expr,
-    OpAtom,
-    Var,
-    VarAtom,
-    add,
-    floordiv,
-    maximum,
-    minimum,
-    mod,
-    mul,
-)
+from rushlight.ir.symint import Atom, Expr, OpAtom, Var, VarAtom, add, floordiv, mod, mul
+from rushlight.ir.symint_math import maximum, minimum
 
 
 def substitute(value: int | Expr, mapping: Mapping[str, int | Expr]) -> int | Expr:

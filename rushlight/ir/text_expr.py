@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rushlight.ir import symint
+from rushlight.ir import symint, symint_math
 from rushlight.ir.symint import Atom, Expr, OpAtom, Var, VarAtom
 
 TOKEN = re.compile(
@@ -123,7 +123,7 @@ class LineReader:
             self.take(",")
             b = self.index()
             self.take(")")
-            return symint.minimum(a, b) if token == "min" else symint.maximum(a, b)
+            return symint_math.minimum(a, b) if token == "min" else symint_math.maximum(a, b)
         return self.variable(token)
 
     def variable(self, token: str) -> int | Expr:

@@ -18,7 +18,6 @@ from rushlight.losses import chunks
 from rushlight.losses.chunks import Chunks, Settings, even_blocks
 from rushlight.losses.plain_linear_cross_entropy import class_weight
 from rushlight.losses.terms import Parts, logit_gradient, parts_of
-from rushlight.tensors.interop import flush_part
 
 TOKENS_AT_ONCE = 2048
 
@@ -100,7 +99,7 @@ class ByClasses(Chunks):
             z, part = self.logits(x, d, classes), self._part(d, rows, classes)
             found = merged(found, self._sums_of(z, part))
             del z, part
-            flush_part()
+            self.finish_part()
         return found
 
     def _sums_of(self, z: Any, part: Parts) -> RowSums:
@@ -170,7 +169,7 @@ class ByClasses(Chunks):
                 if d_b is not None:
                     d_b[classes, d] = of_b.to(d_b.dtype)
                 del of_w, of_b
-                flush_part()
+                self.finish_part()
         return [d_x, d_w, d_b]
 
     def _block_gradients(
@@ -195,5 +194,5 @@ class ByClasses(Chunks):
             if of_b is not None:
                 of_b += g.sum(0)
             del x, z, g, parts
-            flush_part()
+            self.finish_part()
         return of_w, of_b

@@ -12,7 +12,6 @@ import rushlight as torch
 from rushlight.losses.chunks import Chunks, Settings, even_blocks
 from rushlight.losses.plain_linear_cross_entropy import class_weight
 from rushlight.losses.terms import logit_gradient, parts_of, token_losses
-from rushlight.tensors.interop import flush_part
 
 
 class ByTokens(Chunks):
@@ -36,15 +35,14 @@ class ByTokens(Chunks):
         self.pieces[d].append((losses, lse * lse * parts.valid, weights, parts.valid))
         return x, z, lse, parts
 
-    def _finish(self) -> None:
-        """Compute now, so that the logits are gone before the next chunk."""
+    def finish_part(self) -> None:
         if len(self.order) > 1:
-            flush_part()
+            super().finish_part()
 
     def losses_only(self) -> None:
         for chunk in self.order:
             self._chunk(*chunk)
-            self._finish()
+            self.finish_part()
 
     def gradients(self, row_scale: Any, z_scale: Any, needs: tuple) -> list:
         d_x, d_w, d_b = self.empty_gradients(needs)
@@ -59,6 +57,6 @@ class ByTokens(Chunks):
             if d_b is not None:
                 d_b[:, d] += g.sum(0)
             del x, z, lse, parts, squares, g
-            self._finish()
+            self.finish_part()
         likes = zip((d_x, d_w, d_b), (self.x, self.w, self.b), strict=True)
         return [None if g is None else g.to(like.dtype) for g, like in likes]

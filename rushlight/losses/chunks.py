@@ -12,7 +12,7 @@ from typing import Any
 import rushlight as torch
 from rushlight.losses.options import LinearCrossEntropyOptions
 from rushlight.losses.plain_linear_cross_entropy import reduced
-from rushlight.tensors.interop import own_memory
+from rushlight.tensors.parts import flush_part, own_memory
 
 LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
 
@@ -53,6 +53,10 @@ class Chunks:
     def gradients(self, row_scale: Any, z_scale: Any, needs: tuple) -> list:
         """Fill `pieces`; gradients of x, w, b for (N, D) factors of the tokens' losses."""
         raise NotImplementedError
+
+    def finish_part(self) -> None:
+        """Compute now, so that a block's logits are gone before the next."""
+        flush_part()
 
     def logits(self, x: Any, d: int, classes: slice = slice(None)) -> Any:
         """(rows, classes) of some tokens, bent by the cap."""

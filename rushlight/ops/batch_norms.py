@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, Value
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import add, maximum, mul
 from rushlight.ops.build import count_value, like, to_dtype
 from rushlight.ops.composite import composite

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import int32, int64
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import add, gt, logical_or, mul
 from rushlight.ops.build import expand_to, iota_along, size_value, to_dtype
 from rushlight.ops.movement import reshape, slice_

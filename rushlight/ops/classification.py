@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Attr, Call
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, mul, ne
 from rushlight.ops.build import (

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.ir.opdef import Arg, Attr, Call, OpDef
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import add
 from rushlight.ops.build import conj_of, expand_to, to_dtype
 from rushlight.ops.composite import composite

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product as combinations
 from typing import Any
 
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import add, mul
 from rushlight.ops.build import to_dtype
 from rushlight.ops.movement import cat, reshape, slice_

@@ -9,8 +9,8 @@ import numpy as np
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ir.opdef import Arg, Attr, Call, Offset, OpDef, find_op
-from rushlight.ir.symint import maximum as size_maximum
-from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ir.symint_math import maximum as size_maximum
+from rushlight.ir.symint_math import minimum as size_minimum
 from rushlight.ops.binary import add, eq, ge, le
 from rushlight.ops.build import (
     iota_along,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import mul
 from rushlight.ops.diagonals import diagonal
 from rushlight.ops.indexed import dot

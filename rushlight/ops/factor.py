@@ -12,7 +12,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType, int32
 from rushlight.ir.opdef import Arg, Attr, Call
-from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ir.symint_math import minimum as size_minimum
 from rushlight.ops.binary import add, eq, sub
 from rushlight.ops.build import iota_along, pad_dim, slice_dim, to_dtype
 from rushlight.ops.diagonals import tril, triu

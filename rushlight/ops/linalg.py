@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.base.dtypes import DType, int32
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable, OpDef, op
-from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ir.symint_math import minimum as size_minimum
 from rushlight.ops import lapack
 from rushlight.ops.binary import add, eq, mul, sub
 from rushlight.ops.build import conj_of, iota_along, real_of, swap_last, to_dtype, zeros

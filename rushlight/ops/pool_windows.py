@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType, int64, uint8
-from rushlight.ir.symint import floordiv, product
-from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ir.symint import floordiv
+from rushlight.ir.symint_math import minimum as size_minimum
+from rushlight.ir.symint_math import product
 from rushlight.ops.best_tap import best_tap
 from rushlight.ops.binary import add, eq, floor_divide, maximum, mul, remainder
 from rushlight.ops.build import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.base.dtypes import float32, float64, int64
 from rushlight.ir.opdef import Arg, Attr, Call, Dim, Size, Sizes
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.ops.binary import add, maximum, minimum, mul, sub
 from rushlight.ops.build import full, iota_along, reshape_to, size_value, to_dtype
 from rushlight.ops.composite import composite

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.base.dtypes import int64
 from rushlight.ir.opdef import Arg, Dim
-from rushlight.ir.symint import ceildiv
+from rushlight.ir.symint_math import ceildiv
 from rushlight.ops import reference as ref
 from rushlight.ops.binary import eq, le, logical_and, maximum, ne
 from rushlight.ops.build import conj_of, iota_along, keep, pad_dim, real_of, slice_dim, to_dtype

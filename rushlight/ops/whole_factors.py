@@ -13,7 +13,7 @@ import numpy as np
 
 from rushlight.base.dtypes import bool_
 from rushlight.ir.opdef import Arg, Attr, Call, NotDifferentiable
-from rushlight.ir.symint import minimum as size_minimum
+from rushlight.ir.symint_math import minimum as size_minimum
 from rushlight.ops.factor import permutation
 from rushlight.ops.linalg import SQUARE_ERRORS, check_matrix, host_op, well
 from rushlight.ops.rules import Shape

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.config import config
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.engine.capture import open_session
@@ -47,19 +46,6 @@ def look_at_all(tensor: Tensor) -> np.ndarray:
     if session is not None:
         session.refuse("a value is needed in the middle of the call")
     return value_of(node) if node.leaf in NUMBERS else read_alone(node)
-
-
-def own_memory(tensor: Tensor) -> Tensor:
-    """For what reads a tensor many times: a copy where others may write to its memory, since that
-    is read anew at each use; else the tensor itself."""
-    return tensor if tensor._storage.foreign is None else tensor.clone()
-
-
-def flush_part() -> None:
-    """Compute what waits, of work that is cut in parts to save memory: panels of a weight that all
-    parts read would be as large as it is, so none stay (runtime/packed.py)."""
-    with config.override(packed_weights_mb=0):
-        flush()
 
 
 def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:

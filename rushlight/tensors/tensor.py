@@ -27,6 +27,10 @@ from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
 
 
+def _is_on(kind: str) -> property:
+    return property(lambda tensor: DEVICES.used and tensor.device.type == kind)
+
+
 class Tensor(GradSide):
     """A multi-dimensional array of one dtype.
 
@@ -112,7 +116,9 @@ class Tensor(GradSide):
             if self._view.widens:
                 return settled_value(self)
             self._seen = seen
-            self._node = node = read_through(seen, self._view.steps)
+            session, steps = open_session(), self._view.steps
+            start = None if session is None else session.start_of(storage, steps)
+            self._node = node = read_through(*(start or (seen, steps)))
         return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
@@ -122,6 +128,9 @@ class Tensor(GradSide):
             node = session.foreign.get(self._storage)
             if node is not None:
                 return node if view is None else read_through(node, view.steps)
+            start = None if view is None else session.start_of(self._storage, view.steps)
+            if start is not None:
+                return read_through(*start)
             session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True
@@ -211,11 +220,8 @@ class Tensor(GradSide):
     def layout(self) -> Any:
         return LEGACY.strided
 
-    @property
-    def is_cuda(self) -> bool:
-        return False
-
-    is_sparse = is_quantized = is_mps = is_xpu = is_mkldnn = is_nested = is_cuda
+    is_cuda, is_xpu, is_mps = map(_is_on, ("cuda", "xpu", "mps"))
+    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda _: False)
 
     def is_floating_point(self) -> bool:
         return self._dtype.kind == "float"
@@ -227,7 +233,7 @@ class Tensor(GradSide):
         return self._dtype.is_signed
 
     def get_device(self) -> int:
-        return -1
+        return -1 if self.device in (CPU, META) else self.device.index or 0
 
     # The same memory ----------------------------------------------------------------------
 

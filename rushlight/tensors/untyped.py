@@ -108,7 +108,7 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._memory().__dlpack__(**options)
@@ -167,7 +167,7 @@ class UntypedStorage:
         return UntypedStorage(self._bytes())
 
     def cpu(self) -> UntypedStorage:
-        return self
+        return self if self.device is CPU else self.clone()
 
     def copy_(self, source: UntypedStorage, non_blocking: Any = None) -> UntypedStorage:
         """Take over the bytes of another storage of this size."""
@@ -225,11 +225,11 @@ class TypedStorage:
 
     @property
     def device(self) -> device:
-        return CPU
+        return self._untyped_storage.device
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def _elements(self) -> np.ndarray:
         return self._untyped_storage._bytes().view(self.dtype.np)

@@ -30,7 +30,8 @@ from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, maximum, minimum, product
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, maximum, minimum, product
 
 ROWS = 32
 THREADS = 128

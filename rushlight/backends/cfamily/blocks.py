@@ -17,7 +17,7 @@ from rushlight.backends.cfamily.scan import in_subgroups
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.coords import unravel
 from rushlight.compiler.tile.transform import Substitution, tiles_of
-from rushlight.ir.symint import ceildiv, minimum, product
+from rushlight.ir.symint_math import ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 LEAST = 32

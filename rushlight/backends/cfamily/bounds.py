@@ -6,7 +6,8 @@ value of 0 is enough to know of a factor: an extent below 0 is an empty loop.
 
 from __future__ import annotations
 
-from rushlight.ir.symint import Atom, Expr, OpAtom, VarAtom, maximum, upper
+from rushlight.ir.symint import Atom, Expr, OpAtom, VarAtom, upper
+from rushlight.ir.symint_math import maximum
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr

@@ -19,7 +19,8 @@ from rushlight.compiler.tile.ir import Axis, Local, Store
 from rushlight.compiler.tile.rewrite import map_index, rewrite_expr
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_math import ceildiv, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr

@@ -36,7 +36,8 @@ from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
+from rushlight.ir.symint import Var, is_nonnegative
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 Side = tuple[ir.Axis, Var, int]  # an axis, where a tile begins on it, how long it is
 

@@ -24,7 +24,8 @@ from rushlight.backends.cfamily.scan_long import has_long_rows, lower_long_scan
 from rushlight.backends.cfamily.scatter import lower_scatter
 from rushlight.backends.cfamily.sort import lower_sort
 from rushlight.compiler.tile import ir
-from rushlight.ir.symint import Var, product
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import product
 from rushlight.ir.symint_walk import variables
 
 # Words of the languages that are letters and digits alone.

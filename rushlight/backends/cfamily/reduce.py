@@ -23,7 +23,8 @@ from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 Index = int | Expr
 Stored = tuple[tuple[c.Array, Index], ...]

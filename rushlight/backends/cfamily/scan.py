@@ -19,7 +19,8 @@ from rushlight.base.dtypes import int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, is_nonnegative, minimum, product
+from rushlight.ir.symint import Var, is_nonnegative
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 BLOCK = 256
 

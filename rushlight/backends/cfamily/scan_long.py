@@ -28,7 +28,8 @@ from rushlight.base.dtypes import DType, int64, uint32
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.transform import tiles_of
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Expr, Var, ceildiv, maximum, minimum, product
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_math import ceildiv, maximum, minimum, product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr

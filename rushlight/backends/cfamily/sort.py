@@ -17,7 +17,8 @@ from rushlight.base.dtypes import DType, int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv, maximum, minimum, product
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, maximum, minimum, product
 
 RUN = 16
 PIECE = 2 * RUN  # divides every pair of runs

@@ -23,7 +23,8 @@ from rushlight.base.dtypes import bool_, int64
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.text import structural_key
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import product
 from rushlight.ir.symint_walk import evaluate
 
 

@@ -43,7 +43,7 @@ from rushlight.backends.llvm.types import Launch, Scratch
 from rushlight.base.dtypes import float32, float64
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import AttentionGrid, Program
-from rushlight.ir.symint import maximum, product
+from rushlight.ir.symint_math import maximum, product
 
 # So many units share well among the threads of a machine.
 THIN_UNITS = 32

@@ -18,9 +18,10 @@ from rushlight.backends.llvm.attention_results import ResultEmitter
 from rushlight.backends.llvm.attention_sides import Layout, Side
 from rushlight.backends.llvm.attention_steps import Vectors
 from rushlight.backends.llvm.context import Env, IndexEmitter, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import in_vectors, min_value
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.compiler.tile.ir import PairBins
 from rushlight.ir.scalar import E
 

@@ -24,7 +24,8 @@ from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, in_vectors, min_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, Axis, PairSum
 from rushlight.ir.scalar import cast, const
-from rushlight.ir.symint import Expr, ceildiv
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv
 
 Index = int | Expr
 

@@ -22,13 +22,15 @@ from rushlight.backends.llvm.attention_sides import (
 from rushlight.backends.llvm.attention_steps import SoftmaxStep, State, Vectors, WeightStep
 from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, max_value, present, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.micro import MicroShape, micro_kernel
 from rushlight.backends.llvm.pack import Operand, PackEmitter, Panel, min_value
 from rushlight.backends.llvm.schedule import along_k
 from rushlight.backends.llvm.schedule_attention import AttentionSchedule, panel_rows
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, PairSum
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 
 Index = int | Expr
 

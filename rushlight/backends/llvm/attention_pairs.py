@@ -15,11 +15,12 @@ from llvmlite import ir
 from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
 from rushlight.backends.llvm.attention_sides import Layout, Side
 from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, memory_type
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import in_vectors, lane_mask, min_value
 from rushlight.backends.llvm.schedule_attention import AttentionSchedule
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.backends.llvm.values import ValueEmitter, emit_value
 from rushlight.base.dtypes import DType, uint8
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid
 from rushlight.ir.scalar import E, index, le, topological

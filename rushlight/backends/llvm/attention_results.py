@@ -8,10 +8,10 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.attention_steps import Vectors
 from rushlight.backends.llvm.context import Env, IndexEmitter, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.pack import in_vectors, min_value
 from rushlight.backends.llvm.puts import emit_stores
-from rushlight.backends.llvm.values import Lanes
 from rushlight.compiler.tile.ir import Axis, Store
 
 

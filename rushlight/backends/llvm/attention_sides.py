@@ -25,7 +25,8 @@ from rushlight.compiler.tile.ir import (
 )
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, cast, topological
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 
 ALIGN = 64
 Index = int | Expr

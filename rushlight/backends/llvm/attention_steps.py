@@ -14,10 +14,11 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.attention_pairs import PairEmitter, Place
 from rushlight.backends.llvm.context import KernelContext, i64, value_type
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.memory import any_lane
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.schedule_attention import AttentionSchedule
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import PairBins, PairSum, Softmax
 from rushlight.ir.scalar import E, acc

@@ -24,6 +24,7 @@ from rushlight.backends.llvm.attention_steps import in_cases
 from rushlight.backends.llvm.attention_thin_vectors import Index, ThinVectors
 from rushlight.backends.llvm.attention_tiles import any_is, kinds_of, tiles_of
 from rushlight.backends.llvm.context import I1, Env, IndexEmitter, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.pack import (
     Operand,
@@ -36,7 +37,7 @@ from rushlight.backends.llvm.pack import (
 from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule_attention import ThinAttention
 from rushlight.backends.llvm.transpose import emit_transpose
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.backends.llvm.values import ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid, Axis, PairSum, Store
 from rushlight.ir.scalar import E, acc, cast
 

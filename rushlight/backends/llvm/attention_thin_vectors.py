@@ -12,8 +12,9 @@ from llvmlite import ir
 from rushlight.backends.llvm.access import free_names, is_read
 from rushlight.backends.llvm.attention_sides import Layout
 from rushlight.backends.llvm.context import Env, IndexEmitter, KernelContext, i64, value_type
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, intrinsic
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.backends.llvm.values import ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import AttentionGrid, Axis
 from rushlight.ir.scalar import E, acc
 from rushlight.ir.symint import Expr

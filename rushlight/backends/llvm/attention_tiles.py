@@ -10,8 +10,9 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.attention_sides import Side
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.pack import min_value
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.compiler.tile.ir import KEY_BLOCK
 from rushlight.ir.scalar import E
 

@@ -34,7 +34,8 @@ from rushlight.compiler.tile.ir import (
     Statement,
 )
 from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr, ceildiv, minimum, product, upper
+from rushlight.ir.symint import Expr, upper
+from rushlight.ir.symint_math import ceildiv, minimum, product
 from rushlight.ir.symint_walk import evaluate, variables
 
 Index = int | Expr

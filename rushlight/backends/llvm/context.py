@@ -271,7 +271,7 @@ class KernelContext:
 class IndexEmitter:
     """Polynomials to i64 arithmetic. Terms are added from the outermost depth inwards.
 
-    `values` gives the i64 value of a "value" Var (values.py passes the scalar emitter).
+    `values` gives the i64 value of a "value" Var (lane_index.py passes the scalar emitter).
     """
 
     def __init__(self, ctx: KernelContext, builder: ir.IRBuilder, env: Env, values: Any = None):

@@ -15,9 +15,10 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.access import free_names, step_along
 from rushlight.backends.llvm.context import I8, Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.pack import Operand, min_value
 from rushlight.backends.llvm.schedule import DotSchedule
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import Buffer, DotGrid
 from rushlight.ir.symint import Expr
 

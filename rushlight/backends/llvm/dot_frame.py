@@ -15,14 +15,16 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.access import free_names, stride_along
 from rushlight.backends.llvm.context import I1, Env, KernelContext, i64, value_type
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.pack import in_vectors, min_value
 from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import DotSchedule
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import Buffer, DotGrid
 from rushlight.ir.scalar import E, acc
-from rushlight.ir.symint import Expr, ceildiv, maximum
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, maximum
 from rushlight.ir.symint_walk import variables
 
 ALIGN = 64

@@ -14,12 +14,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.dot_pairs import in_words, join_words
+from rushlight.backends.llvm.dot_words import in_words, join_words
 from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.base.dtypes import bfloat16, float32, int64
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E, cast, const, eq, index, select
-from rushlight.ir.symint import Expr, Var, ceildiv, floordiv, mod
+from rushlight.ir.symint import Expr, Var, floordiv, mod
+from rushlight.ir.symint_math import ceildiv
 
 BLOCK = 32
 PARTS = 3

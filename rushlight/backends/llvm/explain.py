@@ -15,7 +15,6 @@ from rushlight.backends.llvm.types import LlvmExecutable
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import AttentionGrid, DotGrid, Program
-from rushlight.ir.symint import text
 
 
 def lower_asm(program: Program, caps: Caps) -> str:
@@ -38,10 +37,10 @@ def picks(executable: LlvmExecutable, caps: Caps) -> list[Decision]:
     for launch in executable.launches:
         chosen.append(
             Decision(
-                f"{text(launch.instances)} instances",
+                f"{str(launch.instances)} instances",
                 (
                     f"{launch.grain} in a unit of work",
-                    f"about {text(launch.cost)} operations each",
+                    f"about {str(launch.cost)} operations each",
                     f"vectors of {target.vector_bytes} bytes",
                 ),
             )

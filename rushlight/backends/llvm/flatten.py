@@ -13,7 +13,8 @@ from dataclasses import replace
 from rushlight.compiler.tile.ir import Axis, Reduce
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, topological
-from rushlight.ir.symint import Expr, OpAtom, floordiv, mod, product
+from rushlight.ir.symint import Expr, OpAtom, floordiv, mod
+from rushlight.ir.symint_math import product
 from rushlight.ir.symint_walk import variables
 
 Index = int | Expr

@@ -20,7 +20,7 @@ from rushlight.backends.llvm.pack import Operand
 from rushlight.compiler.tile.ir import Axis, Buffer, DotGrid, Program
 from rushlight.compiler.tile.text import structural_key
 from rushlight.ir.scalar import E, const, topological
-from rushlight.ir.symint import ceildiv, product
+from rushlight.ir.symint_math import ceildiv, product
 from rushlight.ir.symint_walk import variables
 from rushlight.runtime.packed import Keep
 

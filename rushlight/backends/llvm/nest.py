@@ -19,12 +19,13 @@ from rushlight.backends.llvm.access import (
     ranges_of,
 )
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.monoid import scan_monoid
 from rushlight.backends.llvm.ops import constant, splat
 from rushlight.backends.llvm.puts import put, put_all, value_and_mask
 from rushlight.backends.llvm.streaming import streamed_buffers, with_streams
 from rushlight.backends.llvm.turn import emit_turned, find_turn
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import Map, Scan, Store
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr

@@ -15,11 +15,12 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I32, Env, IndexEmitter, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.micro import turn_kernel
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add
 from rushlight.backends.llvm.pack import Operand, Panel, in_vectors, lane_mask, min_value
 from rushlight.backends.llvm.sliding import Matrix
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.base.dtypes import DType
 from rushlight.compiler.tile.ir import Axis
 from rushlight.compiler.tile.known import with_known

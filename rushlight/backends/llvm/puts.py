@@ -9,8 +9,9 @@ import llvmlite.ir as ir
 
 from rushlight.backends.llvm import memory
 from rushlight.backends.llvm.context import I1, I8, Env, KernelContext
+from rushlight.backends.llvm.lanes import Cache, Lanes
 from rushlight.backends.llvm.ops import constant, splat, with_lanes
-from rushlight.backends.llvm.values import Cache, Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import Store
 from rushlight.ir.scalar import E
 
@@ -71,7 +72,7 @@ def _fill_pairs(emitter: ValueEmitter, first: Store, second: Store) -> bool:
 def _put_pairs(emitter: ValueEmitter, store: Store, first: ir.Value, second: ir.Value) -> None:
     b, dtype, count = emitter.builder, store.dest.dtype, emitter.lanes.count
     mask = _mask(emitter, store)
-    mask = mask if mask is None else memory.twice(b, mask)
+    mask = mask if mask is None else memory.repeated(b, mask, 2)
     both = memory.shuffle(b, first, second, [n // 2 + n % 2 * count for n in range(2 * count)])
     place = emitter.pointer(store.dest, emitter.linear(store.at).base)
     memory.store_vector(b, _in_memory(b, both, store), place, dtype.itemsize, mask)

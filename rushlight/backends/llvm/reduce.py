@@ -20,17 +20,19 @@ from rushlight.backends.llvm.access import (
 from rushlight.backends.llvm.context import Env, KernelContext
 from rushlight.backends.llvm.flatten import flatten_over
 from rushlight.backends.llvm.fold import Fold
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.monoid import Parts
 from rushlight.backends.llvm.nest import emit_ranges, with_loads_from_here
 from rushlight.backends.llvm.puts import put
 from rushlight.backends.llvm.reduce_across import AcrossReduction
 from rushlight.backends.llvm.reduce_columns import ColumnReduction
 from rushlight.backends.llvm.reduce_panels import PanelReduction
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.base.dtypes import int64
 from rushlight.compiler.tile.ir import PARTIALS, Reduce, Store
 from rushlight.ir import scalar
-from rushlight.ir.symint import Expr, product, upper
+from rushlight.ir.symint import Expr, upper
+from rushlight.ir.symint_math import product
 
 ARG_KINDS = ("argmax", "argmin")
 

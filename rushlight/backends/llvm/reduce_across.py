@@ -11,9 +11,10 @@ import llvmlite.ir as ir
 
 from rushlight.backends.llvm.context import I64, Env, IndexEmitter, KernelContext, i64
 from rushlight.backends.llvm.fold import Fold, States, over_chunks, tree_in_registers
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.monoid import Parts
 from rushlight.backends.llvm.ops import splat
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import PARTIALS, Reduce
 from rushlight.ir.symint import Expr
 

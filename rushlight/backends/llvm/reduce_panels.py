@@ -13,10 +13,11 @@ import llvmlite.ir as ir
 from rushlight.backends.llvm.access import Range
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.fold import ChunkTree, Fold, States, tree_in_memory
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.monoid import Parts
 from rushlight.backends.llvm.nest import bounds, emit_vector_range
 from rushlight.backends.llvm.reduce_across import item_values, over_axes_at
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.compiler.tile.ir import CHUNK, PARTIALS, Reduce
 from rushlight.ir.symint import Expr, Var
 

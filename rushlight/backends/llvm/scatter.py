@@ -14,16 +14,17 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.access import OTHER, find_accesses, stride_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.pack import in_vectors
 from rushlight.backends.llvm.puts import emit_store
 from rushlight.backends.llvm.types import Launch, Scratch
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import SCATTER_KINDS, Program, ScatterGrid, Store
 from rushlight.ir.scalar import E, add, load, maximum, minimum, mul
 from rushlight.ir.symint import Expr, Var
-from rushlight.ir.symint import maximum as max_index
-from rushlight.ir.symint import minimum as min_index
+from rushlight.ir.symint_math import maximum as max_index
+from rushlight.ir.symint_math import minimum as min_index
 
 MOST_INSTANCES = 16
 _COMBINE = {"sum": add, "prod": mul, "max": maximum, "min": minimum}

@@ -12,7 +12,7 @@ from math import prod
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.schedule import along_k, lanes_of
 from rushlight.compiler.tile.ir import KEY_BLOCK, AttentionGrid
-from rushlight.ir.symint import ceildiv
+from rushlight.ir.symint_math import ceildiv
 
 # Owners of an instance of attention: packing the others is then a few percent of its work.
 OWNER_BLOCK = 128

@@ -16,9 +16,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from rushlight.backends.llvm.context import I1, I8, I32, I64, PTR, Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.memory import any_lane
 from rushlight.backends.llvm.ops import constant, splat, with_lanes
-from rushlight.backends.llvm.values import Lanes, emit_value
+from rushlight.backends.llvm.values import emit_value
 from rushlight.base.dtypes import float32
 from rushlight.compiler.tile.ir import Sort
 from rushlight.ir.scalar import cast

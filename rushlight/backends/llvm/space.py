@@ -14,7 +14,7 @@ from dataclasses import replace
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.schedule import DotSchedule, ThinSchedule, even_blocks
 from rushlight.compiler.tile.ir import DotGrid
-from rushlight.ir.symint import ceildiv
+from rushlight.ir.symint_math import ceildiv
 
 # (rows, vectors) of register blocks: wide ones read less of a, high ones less of b.
 BLOCKS = ((14, 2), (12, 2), (8, 3), (9, 3), (6, 4), (5, 5), (4, 6), (6, 2), (4, 3), (3, 4), (8, 1))

@@ -14,7 +14,6 @@ from rushlight.base.dtypes import find_dtype
 from rushlight.compiler.decisions import Decision
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.size_text import parse_size
-from rushlight.ir.symint import text
 from rushlight.runtime.packed import Keep
 
 _SIZES = ("instances", "local_bytes", "cost")
@@ -27,11 +26,11 @@ def record_of(executable: LlvmExecutable) -> dict[str, Any]:
             "symbol": launch.symbol,
             "grain": launch.grain,
             "keeps": [[keep.key, keep.sources, keep.nbytes] for keep in launch.keeps],
-            **{name: text(getattr(launch, name)) for name in _SIZES},
+            **{name: str(getattr(launch, name)) for name in _SIZES},
         }
         for launch in executable.launches
     ]
-    scratch = [[dtype.name, text(size)] for dtype, size in executable.scratch]
+    scratch = [[dtype.name, str(size)] for dtype, size in executable.scratch]
     told = [[decision.choice, decision.reasons] for decision in executable.decisions]
     return {"launches": launches, "scratch": scratch, "decisions": told}
 

@@ -18,6 +18,7 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.access import find_accesses, free_names, step_along
 from rushlight.backends.llvm.context import Env, KernelContext, i64
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.micro import MicroShape, multiply_add
 from rushlight.backends.llvm.ops import constant, splat
@@ -33,12 +34,13 @@ from rushlight.backends.llvm.puts import emit_stores
 from rushlight.backends.llvm.schedule import ThinSchedule, dot_grain
 from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.types import Launch
-from rushlight.backends.llvm.values import Lanes, ValueEmitter, emit_value
+from rushlight.backends.llvm.values import ValueEmitter, emit_value
 from rushlight.compiler.tile.ir import DotGrid
 from rushlight.compiler.tile.known import with_known
 from rushlight.compiler.tile.transform import Substitution
 from rushlight.ir.scalar import E, acc, cast
-from rushlight.ir.symint import Var, ceildiv, maximum, product
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, maximum, product
 
 Chains = list[list[ir.Value]]
 

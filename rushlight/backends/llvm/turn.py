@@ -15,8 +15,9 @@ import llvmlite.ir as ir
 from rushlight.backends.llvm.access import OTHER, Accesses, Range, bounds_use, stride_along
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
+from rushlight.backends.llvm.lanes import Lanes
 from rushlight.backends.llvm.transpose import emit_transpose
-from rushlight.backends.llvm.values import Lanes, ValueEmitter
+from rushlight.backends.llvm.values import ValueEmitter
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var, VarAtom
 from rushlight.ir.symint_walk import variables

@@ -25,7 +25,7 @@ from rushlight.backends.triton.tiles import Side, TilePrinter
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 
 LEAST_VALUE = 'float("-inf")'
 TURN = c.Note("one tile")  # where the loop over tiles prints its body

@@ -27,7 +27,8 @@ from rushlight.base.dtypes import DType
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import ceildiv, is_nonnegative, product
+from rushlight.ir.symint import is_nonnegative
+from rushlight.ir.symint_math import ceildiv, product
 from rushlight.ir.symint_walk import variables
 
 

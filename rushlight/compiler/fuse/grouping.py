@@ -26,7 +26,8 @@ from rushlight.compiler.fuse.places import place_shape, reads_of, same_place
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile.coords import axes_of, reshape_coords
 from rushlight.ir.node import Node, nearest_below
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import product
 
 MAX_WEIGHT = 600  # operations of a kernel: compile time grows faster than their number
 MIN_ROWS = 16

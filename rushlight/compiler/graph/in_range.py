@@ -8,7 +8,8 @@ or moved from such. Then nothing has to be checked while the program runs.
 from __future__ import annotations
 
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, is_less, product
+from rushlight.ir.symint import Expr, is_less
+from rushlight.ir.symint_math import product
 
 MOVES = frozenset(("reshape", "permute", "expand", "slice_", "flip", "gather_nd"))
 CHOICES = {"where": 1, "cat": 0}  # name -> the first operand that is a value

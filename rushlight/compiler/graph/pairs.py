@@ -16,7 +16,8 @@ from rushlight.compiler.tile.access import Access
 from rushlight.compiler.tile.coords import axes_of, broadcast_coords
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node, const_node, topological, with_sources
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import product
 from rushlight.ir.symint_walk import variables
 from rushlight.ops import (
     add,

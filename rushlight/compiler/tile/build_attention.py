@@ -25,7 +25,8 @@ from rushlight.compiler.tile.kernel import Kernel, KernelBuilder
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Var, ceildiv
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv
 from rushlight.ops.pairs import PAIR_GROUP, PAIR_PART, PAIR_ROWS, PAIR_TILE
 
 

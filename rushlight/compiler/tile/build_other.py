@@ -24,7 +24,8 @@ from rushlight.compiler.tile.transform import Substitution, index_exprs, store_r
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv, minimum, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 NARROW = (bfloat16, float16)
 

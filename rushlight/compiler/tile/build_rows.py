@@ -26,7 +26,8 @@ from rushlight.compiler.tile.rows import (
 from rushlight.compiler.tile.split import split_axes
 from rushlight.compiler.tile.transform import Substitution, index_exprs, roots_of
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import product
 
 
 def build_rows(builder: KernelBuilder) -> Kernel:

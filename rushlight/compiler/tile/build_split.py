@@ -30,7 +30,8 @@ from rushlight.compiler.tile.rows import (
 )
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
-from rushlight.ir.symint import Expr, ceildiv, minimum, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 
 def build_split(builder: KernelBuilder, column: int | None = None) -> Kernel:

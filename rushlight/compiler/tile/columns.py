@@ -23,7 +23,8 @@ from rushlight.compiler.tile.rows import (
 from rushlight.compiler.tile.transform import Substitution, index_exprs
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, ceildiv, minimum, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import ceildiv, minimum, product
 
 # Without tiles of whole columns a block may be wide: long runs of memory, but enough instances.
 MAX_COLUMNS = 1024

@@ -29,7 +29,8 @@ from rushlight.compiler.tile.transform import (
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, Var, ceildiv, minimum, product
+from rushlight.ir.symint import Expr, Var
+from rushlight.ir.symint_math import ceildiv, minimum, product
 from rushlight.ir.symint_walk import substitute, variables
 
 

@@ -32,7 +32,8 @@ from rushlight.compiler.tile.transform import index_exprs
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node, nearest_below
 from rushlight.ir.scalar import E
-from rushlight.ir.symint import Expr, product
+from rushlight.ir.symint import Expr
+from rushlight.ir.symint_math import product
 
 # Columns per instance that keeps tiles of whole columns: few, so that they fit.
 COLUMNS = 64

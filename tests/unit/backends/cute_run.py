@@ -26,7 +26,7 @@ from rushlight.compiler.target import Backend, Caps, KernelCall, Plan
 from rushlight.compiler.tile.ir import Buffer, Program
 from rushlight.engine import watch
 from rushlight.engine.check import find_difference
-from rushlight.ir.symint import product
+from rushlight.ir.symint_math import product
 from rushlight.testing.ptx import TensorMap, parse, run
 
 COUNT = itertools.count()

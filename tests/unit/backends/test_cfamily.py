@@ -24,7 +24,8 @@ from rushlight.backends.wgsl.language import WGSL
 from rushlight.base.dtypes import float32, float64, int32, int64
 from rushlight.compiler.tile import ir
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Var, ceildiv, minimum
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, minimum
 from rushlight.ir.symint_walk import variables
 from rushlight.testing.conformance import template_cases
 from rushlight.testing.conformance.cases import leaf

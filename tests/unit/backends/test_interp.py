@@ -16,7 +16,8 @@ from rushlight.compiler.target import BufferSpec, HostCall, KernelCall, Plan
 from rushlight.compiler.tile import ir
 from rushlight.compiler.tile.verify import InvalidProgram
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Var, ceildiv, minimum
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, minimum
 
 RNG = np.random.default_rng(3)
 

@@ -26,7 +26,8 @@ from rushlight.compiler.tile.ir import (
     Store,
 )
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Var, minimum
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import minimum
 
 
 def _latest(data: np.ndarray, kind: str) -> np.ndarray:

@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -132,10 +133,32 @@ def test_large_freed_memory_goes_back_to_the_system():
     assert resident_mib() < filled - 300
 
 
-def test_an_idle_pool_takes_no_time_of_the_processor():
-    a = torch.ones(900, 900)
-    (a @ a).sum().item()
-    time.sleep(0.3)  # the workers spin for a moment first
-    began = time.process_time()
-    time.sleep(0.5)
-    assert time.process_time() - began < 0.1
+def workers_asleep() -> dict[int, str] | None:
+    """How often each worker of the pool was woken so far; None while one of them runs."""
+    woken = {}
+    for thread in threading.enumerate():
+        if thread.name.startswith("rushlight-worker"):
+            with open(f"/proc/self/task/{thread.native_id}/status") as file:
+                status = dict(line.split(":", 1) for line in file)
+            if not status["State"].strip().startswith("S"):
+                return None
+            woken[thread.native_id] = status["voluntary_ctxt_switches"].strip()
+    return woken
+
+
+def test_workers_of_an_idle_pool_sleep_until_there_is_work():
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    try:
+        a = torch.ones(900, 900)
+        (a @ a).sum().item()
+        for _ in range(1000):  # they spin for a moment first
+            asleep = workers_asleep()
+            time.sleep(0.02)
+            if asleep is not None and workers_asleep() == asleep:
+                break
+        else:
+            pytest.fail("a worker never sleeps")
+        assert len(asleep) == 3, asleep
+    finally:
+        torch.set_num_threads(before)

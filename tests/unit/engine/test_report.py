@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as torch
 from rushlight.base.config import config
-from rushlight.engine import watch
+from rushlight.engine import watch, watched_run
 from rushlight.engine.listen import Listener
 from rushlight.engine.only import Only
 from rushlight.engine.realize import flush
@@ -54,7 +54,7 @@ def events(capsys, operands, **settings):
 
 
 def test_debug_0_prints_nothing_and_runs_whole_plans(capsys, operands, monkeypatch):
-    monkeypatch.setattr(watch, "run_watched", lambda *_: pytest.fail("run kernel by kernel"))
+    monkeypatch.setattr(watched_run, "run_watched", lambda *_: pytest.fail("run kernel by kernel"))
     monkeypatch.setattr(watch, "CompileLog", lambda *_: pytest.fail("listened to"))
     assert heard(capsys, operands, check=1) == []
 

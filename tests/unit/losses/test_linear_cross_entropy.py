@@ -300,7 +300,8 @@ def test_memory_above_gradients_is_a_few_chunks(owner, monkeypatch):
     torch.flush()
     gradients = 4 * (x.numel() + w.numel())
     above = buffer.max_memory_allocated() - before - gradients
-    assert above < 4 * w.numel() * (owner == "numpy") + 4 * 4 * 32 * classes
+    copies = 4 * w.numel() * (owner == "numpy")  # the weight is as large as 16 chunks
+    assert above < copies + 5 * 4 * 32 * classes
 
 
 @pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan")])

@@ -22,7 +22,8 @@ from rushlight.backends.llvm.plan import load
 from rushlight.backends.llvm.pool_ir import pool_ir
 from rushlight.base.dtypes import int32
 from rushlight.compiler.target import HostCall, HostError
-from rushlight.ir.symint import Var, ceildiv
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv
 from rushlight.runtime.threads import num_threads, set_num_threads
 
 THREADS = [1, 2, 4]
@@ -318,16 +319,15 @@ def test_interpreter_exit_is_clean(end, code):
 
 
 CTRL_C = """
-import os, signal, threading, time
+import os, signal, threading
 slow = executable("slow", instances=1_000_000, grain=1000)
 big = np.zeros(1_000_000, np.int64)
 loaded = load(plan_of([[call(slow, 0)]] * 1000, size=1_000_000), CAPS)
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-start = time.time()
 try:
     loaded.run(addresses(big), NO_INTS, ())
 except KeyboardInterrupt:
-    assert time.time() - start < 20
+    assert big.max() < 1000, "all regions ran first"
     loaded = load(plan_of([[call(executable("add_one"), 0)]]), CAPS)
     loaded.run(addresses(x), NO_INTS, ())
     raise SystemExit(0 if (x == 11).all() else 1)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from rushlight.base.dtypes import ALL_DTYPES, bfloat16, bool_, find_dtype, float16, float32
 from rushlight.compiler.numbers import ScalarSlots, number_bits
 from rushlight.compiler.size_functions import compile_ints
-from rushlight.ir.symint import Var, ceildiv, maximum, minimum
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import ceildiv, maximum, minimum
 from rushlight.ir.symint_walk import evaluate
 
 SPECIAL = [0.0, -0.0, 1.5, -2.25, 0.1, 1e300, -1e300, 1e-320, float("inf"), float("nan")]

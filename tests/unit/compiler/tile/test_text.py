@@ -13,7 +13,8 @@ from rushlight.compiler.tile.text import structural_key, to_text
 from rushlight.compiler.tile.text_parse import ParseError, parse_program
 from rushlight.compiler.tile.verify import verify_program
 from rushlight.ir import scalar as s
-from rushlight.ir.symint import Var, minimum
+from rushlight.ir.symint import Var
+from rushlight.ir.symint_math import minimum
 
 
 def softmax(axis="", tile="", low=1, factor=1.0, name="softmax"):
