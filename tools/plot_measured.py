@@ -1,7 +1,7 @@
 """The picture of README.md's table: how many times as fast as PyTorch, a dot for each figure.
 
-In: the table under "Measured". Out: docs/measured.svg. Always true: the picture shows what the table
-says and nothing else, so whoever changes a figure runs this again; a test compares the two.
+In: the table under "Measured". Out: docs/measured.svg. Always true: the picture shows what the
+table says and nothing else, so whoever changes a figure runs this again; a test compares the two.
 
     python tools/plot_measured.py
 """
