@@ -9,7 +9,10 @@ HEADER = (
     f"{'workload':<28} {'rushlight':>12} {'torch':>12} {'torch/rushlight':>16}"
     f" {'first call':>17} {'processor':>17} {'peak MiB':>13} {'above MiB':>13}  rate"
 )
-UNITS = {"flop": ("GFLOP/s", 1e9), "bfloat16 flop": ("GFLOP/s", 1e9), "byte": ("GB/s", 1e9)}
+UNITS = {
+    "flop": ("GFLOP/s", 1e9), "bfloat16 flop": ("GFLOP/s", 1e9), "int8 operation": ("Gop/s", 1e9),
+    "byte": ("GB/s", 1e9),
+}  # fmt: skip
 UNITS["32 MiB read"] = ("GB/s", 1e9)
 PEAKS = {
     "32 MiB read": "reads of 32 MiB",

@@ -19,6 +19,7 @@ VARYING, OTHERS = ((256, 256, 256), (256, 768, 2048), (700, 700, 700)), ((300,) 
 
 def cases():
     dtypes = ("float32", "bfloat16")
+    bytes_ = {f"int8 n={n}": {"shape": (n, n, n), "dtype": "int8"} for n in SIZES}
     squares = {f"{d} n={n}": {"shape": (n, n, n), "dtype": d} for d in dtypes for n in SIZES}
     long = {f"{d} {'x'.join(map(str, LONG))}": {"shape": LONG, "dtype": d} for d in dtypes}
     varying = {
@@ -27,7 +28,7 @@ def cases():
         }
         for shape in VARYING
     }  # fmt: skip
-    return squares | long | varying
+    return squares | long | varying | bytes_
 
 
 def build(torch, shape, dtype, before=()):
@@ -37,6 +38,8 @@ def build(torch, shape, dtype, before=()):
         (a @ b).numpy()
     m, n, k = shape
     a, b = operands(torch, shape, dtype)
+    if dtype == "int8":
+        return Case(lambda: torch._int_mm(a, b), {"int8 operation": 2.0 * m * n * k}, None, 0.0)
     what, tolerance = ("flop", 1e-3) if dtype == "float32" else ("bfloat16 flop", 1e-2)
     return Case(lambda: a @ b, {what: 2.0 * m * n * k}, lambda y: y.float(), tolerance)
 
@@ -44,7 +47,10 @@ def build(torch, shape, dtype, before=()):
 def operands(torch, shape, dtype):
     rng = np.random.default_rng(0)
     m, n, k = shape
+    sizes = (m, k), (k, n)
+    if dtype == "int8":
+        return [from_numpy(torch, rng.integers(-128, 128, size, np.int8)).clone() for size in sizes]
     return [
         from_numpy(torch, rng.standard_normal(size, dtype=np.float32)).to(getattr(torch, dtype))
-        for size in ((m, k), (k, n))
+        for size in sizes
     ]

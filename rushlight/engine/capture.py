@@ -33,6 +33,10 @@ class Session:
     known    every Ref alive at the start (kept alive) -> its leaf then
     views    value of an argument that is a view, or foreign memory -> number of the argument
     foreign  storage of foreign memory that an argument sees whole -> its value at the start
+    parts    storage that an argument sees a part of -> (its value at the start, the steps to the
+             part, the value of the part, which is in `views`)
+    counters tensor with a counter of versions of its own -> the version at the start
+    indices  (tensor, what is asked of it): indices that a call without capture would look at
     start    serial of the last node before the call
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
@@ -54,6 +58,9 @@ class Session:
         self.tracked: list[tuple[dict, str]] = []
         self.predicates: list[tuple[Any, bool]] = []
         self.foreign: dict[Any, Node] = {}
+        self.parts: dict[Any, list[tuple[Node, tuple, Node]]] = {}
+        self.counters: list[tuple[Any, int]] = []
+        self.indices: list[tuple[Any, ...]] = []
         self._look_around()
 
     def of_all_examples(self, node: Node) -> tuple[Node, Session | None] | None:
@@ -63,6 +70,22 @@ class Session:
     def note_grad(self, tensor: Any, grad: Any) -> None:
         """`tensor.grad`, which is `grad` now, is about to be read or changed."""
         self.grads.setdefault(id(tensor), (tensor, grad))
+
+    def note_index(self, storage: Any, *check: Any) -> bool:
+        """Indices are about to be used (index_checks.py); False: they stand for others (vmap)."""
+        if storage in self.known:
+            self.indices.append(check)
+        return True
+
+    def start_of(self, storage: Any, steps: tuple) -> tuple[Node, tuple] | None:
+        """Where the value of a view comes from: that of an argument which is a view itself, and
+        the steps from there on. So a replay need not know at which place of the memory it is."""
+        found = [
+            (node, steps[len(head) :])
+            for before, head, node in self.parts.get(storage, ())
+            if storage.node is before and steps[: len(head)] == head
+        ]
+        return min(found, key=lambda way: len(way[1]), default=None)
 
     def note_draw(self, generator: Any, seed: int, offset: int) -> None:
         """A generator is about to be used or moved."""

@@ -42,12 +42,25 @@ def note(node: Node) -> None:
     elif not STATE.on:
         return
     line = user_line()
-    known = _LINES.get(node, ())
-    if not line or line in known:
-        return
-    _LINES[node] = (*known, line)
-    if STATE.on and not known:
+    if _keep(node, line) and STATE.on:
         _note_parts(node, line)
+
+
+def note_again(node: Node, lines: tuple[str, ...]) -> None:
+    """A node at which a run may end was made without its Python. `lines`: those that recorded it
+    first; "" stands for the line that is running."""
+    note_risk(node)
+    for line in lines:
+        _keep(node, line or user_line())
+
+
+def _keep(node: Node, line: str) -> bool:
+    """Was it the first line?"""
+    known = _LINES.get(node, ())
+    if line and line not in known:
+        _LINES[node] = (*known, line)
+        return not known
+    return False
 
 
 def _note_parts(node: Node, line: str) -> None:

@@ -8,10 +8,11 @@ end of backward, an optimizer step), so the same programs come again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -55,11 +56,28 @@ class _Pending:
     since     serial of the first node recorded after it; -1 while there is none
     due       serial at which somebody should look whether too much waits
     settings  overrides that a call of a compiled function wants for the flush of what it recorded
+    askers    by id, sets of such functions that get the programs of that flush
     """
 
     def __init__(self) -> None:
         self.since = self.due = -1
         self.settings: dict[str, Value] = {}
+        self.askers: dict[int, WeakSet[Program]] = {}
+
+    def ask(self, settings: Mapping[str, Value], programs: WeakSet[Program]) -> None:
+        """Let the next flush run under these settings, and say with which programs it was made."""
+        if settings:
+            self.settings |= settings
+            self.askers[id(programs)] = programs
+
+    def tell(self, program: Program) -> None:
+        """A flush takes this program."""
+        for programs in self.askers.values():
+            programs.add(program)
+
+    def forget_asked(self) -> None:
+        """The flush was made."""
+        self.settings, self.askers = {}, {}
 
 
 PENDING = _Pending()
@@ -81,8 +99,11 @@ def flush(extra: Sequence[Node] = ()) -> None:
     settings = PENDING.settings
     if settings:
         PENDING.settings = {}
-        with config.override(**settings):
-            _flush(extra)
+        try:
+            with config.override(**settings):
+                _flush(extra)
+        finally:
+            PENDING.forget_asked()
     else:
         _flush(extra)
 
@@ -138,6 +159,7 @@ def _compute_one(roots: list[Node], kept: set[Node] | None) -> None:
     recording = record(roots)
     donated = NONE_DONATED if kept is None else find_donated(recording, kept)
     program, values = PROGRAMS.find(recording, donated, site_text)
+    PENDING.tell(program)
     inputs = [node.buffer for node in recording.inputs]
     if program.overwrites:
         with Uninterrupted(True):

@@ -88,7 +88,7 @@ def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
             outputs = _flush(recipe, values)
         PENDING.since = PENDING.due = -1
         if outputs is not None:  # else an ordinary flush follows
-            PENDING.settings = {}
+            PENDING.forget_asked()
         return outputs
 
 
@@ -108,6 +108,7 @@ def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[key] = known
+    PENDING.tell(known.program)
     order = recording.order
     inputs = [order[place].buffer for place in known.inputs]
     numbers = [

@@ -112,6 +112,12 @@ class Example(Session):
         if self.outer is not None:
             self.outer.note_grad(tensor, grad)
 
+    def note_index(self, *check: Any) -> bool:
+        return False
+
+    def start_of(self, storage: Any, steps: tuple) -> None:
+        return None
+
     def note_draw(self, generator: Any, seed: int, offset: int) -> None:
         if self.randomness == "error":
             raise RuntimeError(RANDOM)

@@ -58,6 +58,13 @@ class _Form:
         self.ready = False
         self.used = self.uses = self.run = self.reads = 0
 
+    def is_of(self, sources: Sequence[Buffer]) -> bool:
+        """Was it made of these buffers, and not of others that had their places?"""
+        for ref, source in zip(self.sources, sources, strict=True):  # noqa: SIM110
+            if ref() is not source:
+                return False
+        return True
+
 
 @dataclass
 class Lease:
@@ -138,14 +145,13 @@ class PackedForms:
 
     def _place(self, keep: Keep, sources: Sequence[Buffer], lease: Lease) -> int:
         """With the lock held."""
-        if not all(source.private for source in sources):
-            return 0
+        for source in sources:
+            if not source.private:
+                return 0
         key = (keep.key, *map(id, sources))
         form = self._forms.get(key)
         self._clock += 1
-        if form is None or any(
-            ref() is not source for ref, source in zip(form.sources, sources, strict=True)
-        ):
+        if form is None or not form.is_of(sources):
             if form is not None:
                 self._drop(key)
             self._note(key, sources)

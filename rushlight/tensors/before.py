@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from rushlight.ir.node import Node
 from rushlight.tensors.tensor import Tensor
 
 
@@ -29,6 +30,18 @@ class Before:
         (storage if self.counter is None else self.counter).version = self.version
         for history in self.histories:
             history.put_back()
+
+
+class StorageBefore:
+    """The value of a storage, and versions of what changed with it, before a replayed call."""
+
+    def __init__(self, node: Node, versions: list[tuple[Any, int]]) -> None:
+        self.node, self.versions = node, versions
+
+    def __call__(self, storage: Any) -> None:
+        storage.hold(self.node)
+        for counter, version in self.versions:
+            counter.version = version
 
 
 class _History:

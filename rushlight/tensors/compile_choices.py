@@ -7,18 +7,15 @@ an error on every device, also where no GPU is that would ask it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from rushlight.base.config import BY_FIELD, Value, config
+from rushlight.tensors.compile_options import MAKERS, check_options
 
 # PyTorch's names for "compile it" and "only run it"; all are this compiler, which gives the same.
 BACKENDS = ("rushlight", "inductor", "eager", "aot_eager")
 # PyTorch's names for how long to search: those with "max-autotune" measure schedules of products.
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-MAKERS = "max_autotune_gemm_backends"
-# The options that change what is compiled, and their types.
-OPTIONS: Mapping[str, type] = {"max_autotune": bool, "max_autotune_gemm": bool, MAKERS: str}
 
 
 def check_choices(backend: Any, mode: str | None, options: Any) -> None:
@@ -31,17 +28,14 @@ def check_choices(backend: Any, mode: str | None, options: Any) -> None:
         )
     if backend in (None, "rushlight", "inductor") and mode not in (None, *MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if backend in (None, "rushlight", "inductor"):
+        check_options(options)
 
 
 def settings_of(mode: str | None, options: Any) -> dict[str, Value]:
-    """Overrides of `base/config.py` for compiling; {}: none."""
-    given = options if isinstance(options, Mapping) else {}
-    for name, kind in OPTIONS.items():
-        if name in given and type(given[name]) is not kind:
-            got = type(given[name]).__name__
-            raise RuntimeError(
-                f"Unexpected type of attr {name}, got {got} should be {kind.__name__}"
-            )
+    """Overrides of `base/config.py` for compiling; {}: none. Options that PyTorch's compiler does
+    not know are for a backend of another name, and change nothing."""
+    given = check_options(options, any_name=True)
     settings: dict[str, Value] = {}
     asked = given.get("max_autotune") or given.get("max_autotune_gemm")
     if asked or "max-autotune" in (mode or ""):

@@ -24,6 +24,8 @@ from rushlight.tensors.call_key import Entry, differences
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not
 
+# Of everything that was compiled, in this order.
+_HISTORIES: list[weakref.ref[History]] = []
 MAX_EVENTS = 64  # kept for each function; later ones push out the first
 
 
@@ -44,8 +46,10 @@ class Event:
 class History:
     """The events of one compiled function. `why` is the reason for the capture that runs."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, owner: Any, function: Callable[..., Any]) -> None:
+        self._owner = weakref.ref(owner)  # counts the replays
         self._function = function
+        _HISTORIES.append(weakref.ref(self, _HISTORIES.remove))
         self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self.captures = 0
         self.why = ""
@@ -78,6 +82,12 @@ class History:
         else:
             self.why = f"the call before was {last.what}"
         self._key = key
+
+    def text(self) -> str:
+        """The report."""
+        replays = getattr(self._owner(), "replays", 0)
+        head = f"{self.name}: {self.captures} captures, {replays} replays"
+        return "\n".join([head, *(f"  {event}" for event in self.events)])
 
     def seen(self, changed: str) -> None:
         """The call ran code that was not known, or changed Python values."""
@@ -117,9 +127,10 @@ class History:
             print(f"[compile] {self.name}: {event}", file=sys.stderr)
 
 
-def compile_report(compiled: Any) -> str:
+def compile_report(compiled: Any = None) -> str:
     """What `compile` made of a function's or module's calls, and why, as text: a line with the
     number of captures and replays, then one for each of the last 64 calls that were not replayed.
+    Without an argument, that of everything that was compiled, was called and is still there.
 
     TypeError for what `compile` did not make.
 
@@ -130,9 +141,15 @@ def compile_report(compiled: Any) -> str:
     >>> "argument 0: shape (2,) -> (3,)" in torch.compile_report(f)
     True
     """
+    if compiled is None:
+        histories = [ref() for ref in list(_HISTORIES)]
+        parts = [h.text() for h in histories if h is not None and h.captures]
+        return "\n".join(parts) or "nothing was compiled"
     function = getattr(compiled, "__dict__", {}).get("_compiled", compiled)
     history = getattr(function, "history", None)
     if not isinstance(history, History):
-        raise TypeError(f"compile_report: expected what compile gives, got {type(compiled)}")
-    head = f"{history.name}: {history.captures} captures, {function.replays} replays"
-    return "\n".join([head, *(f"  {event}" for event in history.events)])
+        raise TypeError(
+            "compile_report: argument 'compiled' must be what compile gives for a function or "
+            f"module, got {type(compiled).__name__}"
+        )
+    return history.text()

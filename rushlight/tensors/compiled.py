@@ -18,6 +18,7 @@ import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakSet
 
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn
@@ -30,7 +31,7 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
-from rushlight.engine.program import measured
+from rushlight.engine.program import Program, measured
 from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
@@ -41,13 +42,14 @@ from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
-from rushlight.tensors.replay_graph import build
+from rushlight.tensors.replay_graph_build import build
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.user_backend import BackendFunction
 
 MAX_ENTRIES = 8  # replays for one kind of arguments
 MAX_KEYS = 64
 MAX_REFUSALS = 3  # captures in a row that could not be replayed: no further ones
+MEASURED: Mapping[str, Value] = {"max_autotune": True}
 EACH_TIME = "what it reads is different in every call"
 MAX_CAPTURES = 16  # captures in a row without a replay between them
 
@@ -146,8 +148,9 @@ class CompiledFunction:
         self._codes = Codes()
         self._warned: set[str] = set()
         self._last: LastCall | None = None
+        self._flushed: WeakSet[Program] = WeakSet()  # by flushes after its calls
         self.captures = self.replays = 0
-        self.history = History(fn)
+        self.history = History(self, fn)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -174,7 +177,7 @@ class CompiledFunction:
             if len(self._kinds) > MAX_KEYS:
                 del self._kinds[next(iter(self._kinds))]
         elif kind.lazy:
-            PENDING.settings |= self._settings  # its kernels are made by the next flush
+            PENDING.ask(self._settings, self._flushed)  # its kernels are made by the next flush
             return self._fn(*args, **kwargs)
         with LOCK:
             for entry in kind.entries:
@@ -198,20 +201,22 @@ class CompiledFunction:
         with config.override(**self._settings):
             result = self._capture(kind, *call)
         if any(isinstance(t, Tensor) and not t._value().leaf for t in flatten(result)[0]):
-            PENDING.settings |= self._settings  # what waits is compiled later
+            PENDING.ask(self._settings, self._flushed)  # what waits is compiled later
         return result
 
     @property
     def tuned(self) -> dict[str, Any]:
         """What was measured for its products, by kernel: a Decision for the schedule taken, with
-        what it gains and the time of each candidate as reasons."""
-        entries = [
-            entry
+        what it gains and the time of each candidate as reasons. Where gradients are taken outside
+        of its calls, these are the products of the programs that its calls are part of."""
+        programs = {
+            entry.program: None
             for kind in self._kinds.values()
             for entry in kind.entries
             if isinstance(entry, Replay)
-        ]
-        found = [item for entry in entries for item in measured(entry.program)]
+        }
+        programs |= dict.fromkeys(self._flushed)
+        found = [item for program in programs for item in measured(program)]
         return {f"{label} {number}": decision for number, (label, decision) in enumerate(found)}
 
     # capturing ----------------------------------------------------------------------------------
@@ -228,6 +233,9 @@ class CompiledFunction:
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
+            session.counters = [
+                (t, t._counter.version) for t in guards.tensors if t._counter is not t._storage
+            ]
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:
@@ -279,7 +287,8 @@ class CompiledFunction:
         """The same for nodes that wait. Lazy code gives the same, so nobody is warned."""
         try:
             entry = build(*call)
-            entry.settings = self._settings
+            asked = self._settings or (MEASURED if config.max_autotune else {})
+            entry.settings, entry.programs = asked, self._flushed
             why = EACH_TIME if self._keep(kind, entry, snapshot) else ""
         except Refused as refused:
             kind.lazy, why = True, str(refused)
@@ -331,6 +340,9 @@ def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Re
         holders.append(Ref(node))
         session.known[holders[-1]] = node
         session.views[node] = number
+        if tensor._view is not None:
+            part = (tensor._storage.node, tensor._view.steps, node)
+            session.parts.setdefault(tensor._storage, []).append(part)
         if foreign and tensor._view is None:
             session.foreign[tensor._storage] = node
     return holders

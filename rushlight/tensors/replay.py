@@ -30,7 +30,7 @@ from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 
-_TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad")
+TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad", "_counter")
 _node = operator.attrgetter("node")
 _address = operator.attrgetter("buffer.address")
 _buffer = operator.attrgetter("buffer")
@@ -47,7 +47,7 @@ class TensorGuards:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
-        self.parts = list(map(_TENSOR_PARTS, tensors))
+        self.parts = list(map(TENSOR_PARTS, tensors))
         self.metas = [t._grad for t in tensors if t._grad is not None]
         self.grads = [
             (requires, fn, retained, hooks and dict(hooks), post and dict(post))
@@ -56,7 +56,7 @@ class TensorGuards:
 
     def holds(self) -> bool:
         return (
-            list(map(_TENSOR_PARTS, self.tensors)) == self.parts
+            list(map(TENSOR_PARTS, self.tensors)) == self.parts
             and list(map(_GRAD_PARTS, self.metas)) == self.grads
         )
 
@@ -91,6 +91,7 @@ class Replay:
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
+    counters (counter of versions that is no storage's, or argument number; versions to move on)
     lines    of host functions, by the position of their nodes
     """
 
@@ -119,6 +120,7 @@ class Replay:
     leaves: list[Any]
     spec: Any
     grad_results: set[int]
+    counters: list[tuple[Any, int]]
     lines: dict[int | None, str]
 
     def __post_init__(self) -> None:
@@ -292,6 +294,10 @@ class Replay:
                 put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
+        for counter, versions in self.counters:
+            if counter.__class__ is int:
+                counter = tensors[counter]._counter
+            counter.version += versions
         return unflatten(self.spec, leaves)
 
 

@@ -39,10 +39,8 @@ from rushlight.tensors.tracked import Tracked
 RATE_NAMES = frozenset(
     "param_groups _last_lr get_last_lr get_lr state_dict defaults __dict__ __getstate__".split()
 )
-# What a view of a view reads is the memory that both see, of which the call got a part.
-VIEW_OF_VIEW = (
-    "argument {} is a view, and it is viewed again or sees all of its memory: pass a clone of it"
-)
+# What it writes is the memory that all views of it see, of which the call got a part.
+WRITTEN_VIEW = "argument {} is a view, and the call writes to its memory: pass a clone of it"
 
 
 class Refused(RuntimeError):
@@ -94,7 +92,7 @@ class Builder:
         if way is None:
             for number, tensor in enumerate(self.arguments):
                 if tensor._storage is storage:
-                    raise Refused(VIEW_OF_VIEW.format(number))
+                    raise Refused(WRITTEN_VIEW.format(number))
             raise Refused("it uses a tensor that was not found from the names in its code")
         return self.sources.add(storage, *way)
 
@@ -135,7 +133,7 @@ class Builder:
             program, values, program.layout(values), self.sources, len(recording.inputs), donated,
             list(recording.numbers), tracked, draws, updates, grads, outputs,
             [None if isinstance(leaf, Tensor) else leaf for leaf in self.leaves], self.spec,
-            self.grad_results,
+            self.grad_results, moved_counters(self.session, self.arguments),
             lines_of_host_calls(program, recording),
         )  # fmt: skip
 
@@ -177,7 +175,8 @@ class Builder:
         session, data = self.session, set()
         for node in recording.inputs:
             storage = session.held.get(node)
-            if storage is not None:
+            is_part = node in session.views and storage not in self.ways
+            if storage is not None and not is_part:  # a view may see all of its memory
                 before = len(self.sources.where)
                 if self.place_of(storage) != before:
                     raise Refused("it reads one tensor in two ways")
@@ -311,6 +310,14 @@ class Builder:
                 raise Refused("it changes a random seed")
             draws.append((generator, generator._offset - start, positions[generator]))
         return draws, tracked
+
+
+def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:
+    """Counters of versions that are not their storage's, or numbers of arguments that have them,
+    and how far the call moves them on."""
+    moved = {t._counter: t._counter.version - before for t, before in session.counters}
+    numbers = {t._counter: number for number, t in enumerate(arguments)}
+    return [(numbers.get(c, c), versions) for c, versions in moved.items() if versions]
 
 
 def _free_keys(session: Session, snapshot: Snapshot) -> dict[int, set[str]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.tensors.replay import Replay, TensorGuards
+from rushlight.tensors.replay import TENSOR_PARTS, Replay, TensorGuards
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.tensor import Tensor
 
-_PARTS = ("memory", "shape", "dtype", "view of another tensor", "gradient record")
+_PARTS = ("memory", "shape", "dtype", "view of another tensor", "gradient record",
+          "counter of versions")  # fmt: skip
 _GRADS = ("requires_grad", "function that made it", "retain_grad", "hooks", "hooks after gradients")
 
 
@@ -64,8 +65,7 @@ def _rates(entry: Replay) -> str:
 
 def _tensors(guards: TensorGuards) -> str:
     for tensor, parts in zip(guards.tensors, guards.parts, strict=True):
-        now = (tensor._storage, tensor._shape, tensor._dtype, tensor._view, tensor._grad)
-        if change := _change(_PARTS, parts, now):
+        if change := _change(_PARTS, parts, TENSOR_PARTS(tensor)):
             return f"{_name(tensor)}: {change}"
     with_record = [t for t in guards.tensors if t._grad is not None]
     for tensor, meta, before in zip(with_record, guards.metas, guards.grads, strict=False):

@@ -62,6 +62,10 @@ class Storage(Ref):
         """Give the cell a new value (same shape and dtype)."""
         if self.foreign is not None:
             self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+            session = open_session()
+            if session is not None:  # what it had at the start is not what is read from now on
+                session.foreign.pop(self, None)
+                session.parts.pop(self, None)
         elif self.node.buffer is NO_VALUE:
             pass  # it has no value, so it cannot get another one
         elif node.buffer is NO_VALUE:
@@ -89,9 +93,10 @@ class Storage(Ref):
             shape, dtype = self.node.shape, self.node.dtype
             array = value_of(self.node)
             flush()  # nothing pending may read the cell's memory later
-            if not self._is_alone():
-                array = array.copy()
-            self.adopt(array, dtype, shape)
+            if self._is_alone():
+                self.adopt(array, dtype, shape, self.node.buffer.address)
+            else:
+                self.adopt(array.copy(), dtype, shape)
         return self.foreign  # type: ignore[return-value]
 
     def _is_alone(self) -> bool:
@@ -101,9 +106,13 @@ class Storage(Ref):
             return False
         return getrefcount(self.node) == 2 and getrefcount(self.node.buffer) == 3
 
-    def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
-        """Live in this memory (the caller's, row-major)."""
-        buffer = from_address(array.ctypes.data, array.nbytes, array)
+    def adopt(
+        self, array: np.ndarray, dtype: DType, shape: tuple[int, ...], address: int | None = None
+    ) -> None:
+        """Live in this memory (the caller's, row-major), which is at `address`."""
+        # Asking numpy for the address takes longer than all the rest.
+        at = array.ctypes.data if address is None else address
+        buffer = from_address(at, array.nbytes, array)
         self.hold(buffer_node(buffer, shape, dtype))
         self.foreign = array.reshape(shape)
 
@@ -135,10 +144,9 @@ def value_of(node: Node) -> np.ndarray:
 
 def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
     """A window over row-major memory, strides and offset in elements."""
-    flat = array.reshape(-1)[offset:]
-    steps = [s * array.itemsize for s in strides]
-    bits = flat.view(f"u{flat.itemsize}") if flat.itemsize == 1 else flat  # numpy lacks float8
-    return np.lib.stride_tricks.as_strided(bits, shape, steps).view(flat.dtype)
+    size = array.itemsize
+    memory = array.reshape(-1).view(np.uint8)
+    return np.ndarray(shape, array.dtype, memory, offset * size, [s * size for s in strides])
 
 
 def data_node(array: np.ndarray, dtype: DType) -> Node:

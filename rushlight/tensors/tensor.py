@@ -112,7 +112,9 @@ class Tensor(GradSide):
             if self._view.widens:
                 return settled_value(self)
             self._seen = seen
-            self._node = node = read_through(seen, self._view.steps)
+            session, steps = open_session(), self._view.steps
+            start = None if session is None else session.start_of(storage, steps)
+            self._node = node = read_through(*(start or (seen, steps)))
         return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
@@ -122,6 +124,9 @@ class Tensor(GradSide):
             node = session.foreign.get(self._storage)
             if node is not None:
                 return node if view is None else read_through(node, view.steps)
+            start = None if view is None else session.start_of(self._storage, view.steps)
+            if start is not None:
+                return read_through(*start)
             session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True

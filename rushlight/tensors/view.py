@@ -65,7 +65,11 @@ class View:
 
     def has_bit(self, bit: str) -> bool:
         """Is the memory conjugated (negated) on the way to what is seen?"""
-        return sum(step[0].name == bit for step in self.steps) % 2 == 1
+        turned = False
+        for step in self.steps:
+            if step[0].name == bit:
+                turned = not turned
+        return turned
 
 
 def read_through(node: Node, steps: tuple[Step, ...]) -> Node:

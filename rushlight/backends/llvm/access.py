@@ -14,8 +14,9 @@ from rushlight.ir.scalar import E, children, topological
 from rushlight.ir.symint import Expr, OpAtom
 from rushlight.ir.symint_walk import variables
 
-PAIR = 2  # every second element, such as one part of complex numbers
-OTHER = None  # a stride that is neither 0 nor a constant 1 or 2
+# Every second element, such as one part of complex numbers; every fourth, of four in one word.
+PAIR, QUAD = 2, 4
+OTHER = None  # a stride that is none of these, nor 0, nor 1
 Index = int | Expr
 
 
@@ -56,8 +57,8 @@ def _index_of(node: E) -> Index:
 def stride_along(
     at: Index, axis: str, names: dict[E, frozenset[str]], aligned: int = 0
 ) -> int | None:
-    """0, 1, PAIR or OTHER: how an element offset steps with the axis. aligned: the number of lanes,
-    where vectors start at multiples of it."""
+    """0, 1, PAIR, QUAD or OTHER: how an element offset steps with the axis. aligned: the number of
+    lanes, where vectors start at multiples of it."""
     if not isinstance(at, Expr):
         return 0
     lanes = aligned or PAIR  # two lanes tell a step as well as more do
@@ -65,7 +66,7 @@ def stride_along(
     if parts.rest or parts.pattern or any(parts.stride[m] for m in parts.stride if m):
         return OTHER
     stride = parts.stride.get((), 0)
-    return stride if stride in (0, 1, PAIR) else OTHER
+    return stride if stride in (0, 1, PAIR, QUAD) else OTHER
 
 
 def step_along(at: Index, axis: str, names: dict[E, frozenset[str]]) -> int | None:
@@ -110,16 +111,18 @@ def _repeats(at: Index) -> bool:
     return isinstance(at, Expr) and all(atom.op == "mod" for atom in at.atoms())
 
 
-def every_second(size: Index, base: Index, stride: Index) -> int | None:
-    """0 or 1: the lanes are the even or odd elements of memory that ends with a whole pair."""
-    return parity(base) if stride == 2 and parity(size) == 0 else None
+def side_of_group(size: Index, base: Index, stride: Index) -> int | None:
+    """The lanes are this one of each PAIR or QUAD, in memory that ends with a whole one."""
+    if not isinstance(stride, int) or stride not in (PAIR, QUAD) or remainder(size, stride) != 0:
+        return None
+    return remainder(base, stride)
 
 
-def parity(number: int | Expr) -> int | None:
+def remainder(number: int | Expr, by: int) -> int | None:
     """Of every value of an expression; None where they differ."""
     if isinstance(number, int):
-        return number % 2
-    return None if any(coef % 2 for _, coef in number.terms) else number.const % 2
+        return number % by
+    return None if any(coef % by for _, coef in number.terms) else number.const % by
 
 
 def _depends(atom: object, axis: str, names: dict[E, frozenset[str]]) -> bool:
@@ -171,7 +174,7 @@ class Accesses:
 
     def score(self, axis: str) -> int:
         """How well vectors along `axis` suit the memory accesses; above 0: worth it."""
-        worth = {0: 0, 1: 2, PAIR: 1, OTHER: -2}
+        worth = {0: 0, 1: 2, PAIR: 1, QUAD: 0, OTHER: -2}
         reads = sum(worth[stride_along(at, axis, self.names)] for at in self.reads)
         writes = sum(worth[stride_along(at, axis, self.names)] for at in self.writes)
         return reads + 2 * writes

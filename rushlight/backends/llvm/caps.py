@@ -36,8 +36,8 @@ class Target:
     avx512: bool  # masks on loads, stores and selects of every width
     fma: bool
     f16c: bool
-    bfloat16_pairs: bool  # products of pairs (AVX512_BF16)
-    int16_pairs: bool = False  # and of such integers (AVX512_VNNI)
+    bfloat16_words: bool  # products of two at once (AVX512_BF16)
+    int8_words: bool = False  # and of four such integers (AVX512_VNNI)
     tiles: str = ""  # tile registers: "amx", "emulated" or ""
     products: str = ""  # of float32: may be less exact in tile registers, "medium" or "high"
     x86: bool = True
@@ -90,8 +90,8 @@ def split_target(features: str) -> Target:
         avx512=avx512,
         fma=not x86 or (avx and has.get("fma", False)),
         f16c=not x86 or (avx and has.get("f16c", False)),
-        bfloat16_pairs=avx512 and has.get("avx512bf16", False),
-        int16_pairs=avx512 and has.get("avx512vnni", False),
+        bfloat16_words=avx512 and has.get("avx512bf16", False),
+        int8_words=avx512 and has.get("avx512vnni", False),
         tiles=tiles,
         products=allowed if tiles else "",
         x86=x86,

@@ -15,7 +15,6 @@ from rushlight.backends.llvm.batch import fold_into_columns, fold_shared_batch
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import KernelContext
 from rushlight.backends.llvm.dot_emit import DotEmitter
-from rushlight.backends.llvm.dot_pairs import before_casts, in_pairs, in_words, suits_pairs
 from rushlight.backends.llvm.dot_precision import narrowed, narrowed_words
 from rushlight.backends.llvm.dot_sliding import SlidingEmitter, inner_grid
 from rushlight.backends.llvm.dot_tiles import (
@@ -24,6 +23,13 @@ from rushlight.backends.llvm.dot_tiles import (
     suits_tiles,
     sums_in_blocks,
     words_of,
+)
+from rushlight.backends.llvm.dot_words import (
+    before_casts,
+    for_multiply_words,
+    in_words,
+    is_int8,
+    suits_words,
 )
 from rushlight.backends.llvm.orient import orient
 from rushlight.backends.llvm.schedule import (
@@ -35,6 +41,7 @@ from rushlight.backends.llvm.schedule import (
     choose_thin_schedule,
     dot_grain,
     lanes_of,
+    register_block,
 )
 from rushlight.backends.llvm.thin import ThinEmitter, emit_thin
 from rushlight.backends.llvm.thin_blocks import ThinBlockEmitter, in_blocks
@@ -63,7 +70,7 @@ def lower_dot_grid(
     ctx = context("")
     grid, chosen = plan_dot(grid, ctx.target, caps.threads)
     if isinstance(schedule, DotSchedule) and isinstance(chosen, DotSchedule):
-        schedule = replace(schedule, pairs=chosen.pairs)
+        schedule = replace(schedule, words=chosen.words)
     schedule = schedule or chosen
     if isinstance(schedule, ThinSchedule):
         thin = ThinBlockEmitter if sums_in_blocks(grid, ctx.target) else ThinEmitter
@@ -104,9 +111,10 @@ def plan_dot(
         size = words_of(narrow)
         grid = narrowed_words(grid, target) if size == 2 else in_words(grid, size)
         return grid, choose_tile_schedule(grid, target, threads)
-    if suits_pairs(grid, target):
-        grid = in_pairs(grid)
-        schedule = replace(choose_dot_schedule(grid, target, threads), pairs=True)
+    if suits_words(grid, target):
+        block = register_block(grid.m.extent, grid.n.extent, lanes, target, int(is_int8(grid)))
+        grid = for_multiply_words(grid)
+        schedule = replace(choose_dot_schedule(grid, target, threads, block), words=True)
     return grid, schedule
 
 

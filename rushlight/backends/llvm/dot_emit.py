@@ -71,7 +71,7 @@ class DotEmitter(DotFrame):
     def __init__(self, ctx: KernelContext, grid: DotGrid, schedule: DotSchedule) -> None:
         super().__init__(ctx, grid, grid, schedule, 1)
         s = schedule
-        self.packed = int32 if s.pairs or s.tiles else grid.acc_dtype
+        self.packed = int32 if s.words or s.tiles else grid.acc_dtype
         self.whole_k = self.one_step or s.kc % s.lanes == 0
         # Panels of a a power of two apart would compete for cache lines.
         self.k_room = s.row_step if s.along_k_a else s.kc + s.lanes
@@ -133,7 +133,7 @@ class DotEmitter(DotFrame):
         self.b_ahead = None if reads else ahead_of_b(grid, self.b, s)
         asks = self.outputs_ahead is not None or self.b_ahead is not None
         steps = (self.k_room, 1) if s.along_k_a else (1, s.rows)
-        shape = MicroShape(s.rows, s.vectors, s.lanes, grid.acc_dtype, *steps, asks, s.pairs)
+        shape = MicroShape(s.rows, s.vectors, s.lanes, grid.acc_dtype, *steps, asks, s.words)
         self.micro = micro_kernel(ctx.module, shape, ctx.target)
         # Sizes that are numbers get a fitting number of rows; others a second kernel for few rows.
         if not isinstance(grid.m.extent, int) and s.rows > FEW_ROWS:

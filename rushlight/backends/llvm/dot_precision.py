@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight.backends.llvm.caps import Target
-from rushlight.backends.llvm.dot_pairs import in_words, join_words
+from rushlight.backends.llvm.dot_words import in_words, join_words
 from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.base.dtypes import bfloat16, float32, int64
 from rushlight.compiler.tile.ir import Axis, DotGrid

@@ -1,7 +1,7 @@
 """Contractions in tile registers (AMX): bfloat16 summed in float32, int8 summed in int32.
 
 The frame of dot_emit.py with elements in words (`in_words`: 2 bfloat16 or 4 int8) and blocks of 16
-words. B panels are those of dot_pairs.py, [words][columns]. A lies in rows: along k they are packed
+words. B panels are those of dot_words.py, [words][columns]. A lies in rows: along k they are packed
 as ever; where it lies along m, blocks are turned, and a strip [rows][16 words] follows another.
 Words behind the last k are 0 on both sides, rows and columns that do not exist are anything.
 
@@ -19,7 +19,7 @@ from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import i64
 from rushlight.backends.llvm.dot_emit import DotEmitter
 from rushlight.backends.llvm.dot_frame import Block
-from rushlight.backends.llvm.dot_pairs import is_bfloat16, is_int8
+from rushlight.backends.llvm.dot_words import is_bfloat16, is_int8
 from rushlight.backends.llvm.micro_tiles import TileShape, tile_kernel
 from rushlight.backends.llvm.ops import constant
 from rushlight.backends.llvm.pack import Operand, Panel

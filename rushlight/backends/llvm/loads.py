@@ -1,7 +1,8 @@
 """Loads of one element or of many lanes, by how the index differs between the lanes.
 
-Coefficient 1 of the lane axis is a vector load, 0 a scalar load, 2 every second element of two
-vectors, a few neighbours each in several lanes one short vector; anything else is a gather.
+Coefficient 1 of the lane axis is a vector load, 0 a scalar load, 2 or 4 every second or fourth
+element of as many vectors, a few neighbours each in several lanes one short vector; all else is a
+gather.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import llvmlite.ir as ir
 
 from rushlight.backends.llvm import memory
-from rushlight.backends.llvm.access import every_second
+from rushlight.backends.llvm.access import side_of_group
 from rushlight.backends.llvm.context import I32, PTR, i64, memory_type
 from rushlight.backends.llvm.lane_index import LaneIndexEmitter
 from rushlight.backends.llvm.linear import Linear
@@ -66,9 +67,10 @@ class LoadEmitter(LaneIndexEmitter):
         if linear.extra is None and linear.stride == 1:
             return self._load_vector(buffer, linear.base, kind, mask, other)
         if linear.extra is None:
-            side = every_second(buffer.size, linear.base, linear.stride)
+            side = side_of_group(buffer.size, linear.base, linear.stride)
             if side is not None:
-                return self._load_every_second(buffer, linear.base, side, mask, other)
+                assert isinstance(linear.stride, int)
+                return self._load_of_groups(buffer, linear.base, (linear.stride, side), mask, other)
         if linear.stride == 0 and linear.repeat:
             return self._load_repeated(buffer, linear, mask, other)
         places = self.pointers(buffer, linear)
@@ -97,28 +99,31 @@ class LoadEmitter(LaneIndexEmitter):
             there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
             memory.prefetch(self.builder, there, level=2)
 
-    def _load_every_second(
+    def _load_of_groups(
         self,
         buffer: Any,
         base: int | Expr,
-        side: int,
+        which: tuple[int, int],
         mask: ir.Value | None,
         other: ir.Value | None,
     ) -> ir.Value:
-        """The even or odd ones of twice as many elements; both sides share the load."""
+        """which: (elements of a group, the one of each that is meant); all share the load."""
+        size, side = which
         count, place = self.lanes.count, self.pointer(buffer, base - side)
-        kind = ir.VectorType(memory_type(buffer.dtype), 2 * count)
+        kind = ir.VectorType(memory_type(buffer.dtype), size * count)
 
         def load(b: ir.IRBuilder) -> ir.Value:
-            masks, others = (None if v is None else memory.twice(b, v) for v in (mask, other))
+            masks, others = (
+                None if v is None else memory.repeated(b, v, size) for v in (mask, other)
+            )
             return memory.load_vector(b, place, kind, buffer.dtype, masks, others)
 
         inputs = [v for v in (place, mask, other) if v is not None]
-        key = ("load two", buffer, place, mask, other, count)
-        both = self.numbered(key, inputs, load, self._load_floor())
-        ours = range(side, 2 * count, 2)
+        key = ("load groups", buffer, place, mask, other, count, size)
+        all_ = self.numbered(key, inputs, load, self._load_floor())
+        ours = range(side, size * count, size)
         return self.numbered(
-            ("lanes", both, ours), [both], lambda b: memory.shuffle(b, both, both, ours)
+            ("lanes", all_, ours), [all_], lambda b: memory.shuffle(b, all_, all_, ours)
         )
 
     def _load_repeated(

@@ -104,9 +104,9 @@ def shuffle(b: ir.IRBuilder, first: ir.Value, second: ir.Value, lanes: Sequence[
     return b.shuffle_vector(first, second, chosen)
 
 
-def twice(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Each lane two times."""
-    return shuffle(b, value, value, [n // 2 for n in range(2 * value.type.count)])
+def repeated(b: ir.IRBuilder, value: ir.Value, times: int) -> ir.Value:
+    """Each lane so many times."""
+    return shuffle(b, value, value, [n // times for n in range(times * value.type.count)])
 
 
 def any_of(b: ir.IRBuilder, flags: ir.Value, times: int) -> ir.Value:

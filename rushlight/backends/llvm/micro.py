@@ -18,7 +18,7 @@ from llvmlite import ir
 
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.context import I1, I8, I64, PTR, value_type
-from rushlight.backends.llvm.dot_pairs import multiply_pairs
+from rushlight.backends.llvm.dot_words import SIGNS, multiply_words
 from rushlight.backends.llvm.memory import CACHE_LINE, prefetch
 from rushlight.backends.llvm.ops import Op, constant, fused_multiply_add, splat
 from rushlight.backends.llvm.transpose import emit_transpose
@@ -31,7 +31,7 @@ class MicroShape:
 
     row_step, k_step: elements of the a panel from one row, and from one k, to the next.
     asks_ahead: does it ask for memory that is needed later, a bit of it with each k?
-    pairs: an element of a panel is two bfloat16 or two int16 (dot_pairs.py).
+    words: an element of a panel is two bfloat16 or four int8 (dot_words.py).
     is_apart: a chain of its own, added to the C tile's (sliding.py), instead of going on with that.
     """
 
@@ -42,12 +42,17 @@ class MicroShape:
     row_step: int
     k_step: int
     asks_ahead: bool = False
-    pairs: bool = False
+    words: bool = False
     is_apart: bool = False
 
     @property
     def columns(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def is_corrected(self) -> bool:
+        """Do rows of a hold 128 too much in each byte (dot_words.py)?"""
+        return self.words and not self.dtype.is_floating_point
 
     @property
     def element(self) -> ir.Type:
@@ -60,8 +65,8 @@ class MicroShape:
 
 def multiply_add(b: ir.IRBuilder, shape: MicroShape, target: Target, *args: ir.Value) -> ir.Value:
     """x * y + z over vectors: one rounding for floats, wrapping for ints."""
-    if shape.pairs:
-        return multiply_pairs(b, *args)
+    if shape.words:
+        return multiply_words(b, *args)
     if shape.dtype.is_floating_point:
         return fused_multiply_add(Op(b, args, shape.dtype, shape.dtype, target))
     x, y, z = args
@@ -77,7 +82,7 @@ def micro_kernel(module: ir.Module, shape: MicroShape, target: Target) -> ir.Fun
     One function per shape in a module; never inlined, so its registers are its own (no spills).
     """
     size = f"{shape.rows}x{shape.vectors}x{shape.lanes}_{shape.row_step}_{shape.k_step}"
-    kind = "pairs_" if shape.pairs else ""
+    kind = "words_" if shape.words else ""
     name = f"micro_{kind}{shape.dtype.name}_{size}"
     name += "_ahead" if shape.asks_ahead else ""
     name += "_apart" if shape.is_apart else ""
@@ -124,6 +129,7 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     builder.position_at_end(start)
     zero = constant(shape.vector, 0)
     begun = [_phi(builder, shape.vector, (zero, entry), (h, again)) for h in held]
+    begun += [zero] * shape.vectors if shape.is_corrected else []
     step_bytes = builder.mul(step, I64(size))
     builder.cbranch(builder.icmp_signed(">", k, I64(0)), loop, done)
 
@@ -145,8 +151,16 @@ def _emit_body(function: ir.Function, shape: MicroShape, target: Target) -> None
     builder.position_at_end(done)
     pairs = zip(begun, added, strict=True)
     last = [_phi(builder, shape.vector, (s, start), (e, loop)) for s, e in pairs]
-    _store_tile(builder, last, c, first, shape)
+    _store_tile(builder, _corrected(builder, last, shape), c, first, shape)
     builder.ret_void()
+
+
+def _corrected(builder: ir.IRBuilder, sums: list[ir.Value], shape: MicroShape) -> list[ir.Value]:
+    """The sums of the output: what 128 too much in each byte of a adds, comes last."""
+    count = shape.rows * shape.vectors
+    if not shape.is_corrected:
+        return sums
+    return [builder.sub(sums[i], sums[count + i % shape.vectors]) for i in range(count)]
 
 
 def _store_tile(
@@ -194,11 +208,13 @@ def _emit_step(
         for j in range(shape.vectors)
     ]
     result = []
-    for i in range(shape.rows):
-        one = builder.load(
-            _at(builder, a, i * shape.row_step, shape), align=size, typ=shape.element
-        )
-        row = splat(builder, one, lanes)
+    # Each row where it is used: all of them first would need more registers than there are.
+    for i in range(len(sums) // shape.vectors):
+        if i == shape.rows:
+            row = constant(shape.vector, SIGNS)
+        else:
+            place = _at(builder, a, i * shape.row_step, shape)
+            row = splat(builder, builder.load(place, align=size, typ=shape.element), lanes)
         for j, column in enumerate(columns):
             held = sums[i * shape.vectors + j]
             result.append(multiply_add(builder, shape, target, row, column, held))

@@ -38,8 +38,8 @@ from rushlight.compiler.tile.ir import Axis
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
-# Two loads, side by side in one number (dot_pairs.py).
-PAIR_COST = 9
+# Up to four loads, side by side in one number (dot_words.py).
+WORD_COST = 24
 # Steps of k between asking for memory and packing it (measured: 4 is too few, 24 no better).
 ROWS_AHEAD = 12
 
@@ -78,7 +78,7 @@ class Operand:
     def is_plain(self) -> bool:
         """Little more than loads, so nothing is worth computing ahead for all k."""
         cost = find_accesses([self.value], ()).cost()
-        return cost <= (PAIR_COST if self.dtype is int32 else PLAIN_COST)
+        return cost <= (WORD_COST if self.dtype is int32 else PLAIN_COST)
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def native() -> SimpleNamespace:
     triple = llvm.get_process_triple()
     text = pool_ir(triple)
     # For any CPU of this kind: nothing here is worth its special instructions.
-    target = Target("", "", 16, avx512=False, fma=False, f16c=False, bfloat16_pairs=False)
+    target = Target("", "", 16, avx512=False, fma=False, f16c=False, bfloat16_words=False)
     data = kept_object(f"pool {triple} {text}", lambda: compile_text(text, target))
     library = load_object(data, list(_SIGNATURES))
     functions = {

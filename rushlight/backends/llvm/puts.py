@@ -72,7 +72,7 @@ def _fill_pairs(emitter: ValueEmitter, first: Store, second: Store) -> bool:
 def _put_pairs(emitter: ValueEmitter, store: Store, first: ir.Value, second: ir.Value) -> None:
     b, dtype, count = emitter.builder, store.dest.dtype, emitter.lanes.count
     mask = _mask(emitter, store)
-    mask = mask if mask is None else memory.twice(b, mask)
+    mask = mask if mask is None else memory.repeated(b, mask, 2)
     both = memory.shuffle(b, first, second, [n // 2 + n % 2 * count for n in range(2 * count)])
     place = emitter.pointer(store.dest, emitter.linear(store.at).base)
     memory.store_vector(b, _in_memory(b, both, store), place, dtype.itemsize, mask)

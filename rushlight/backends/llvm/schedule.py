@@ -13,6 +13,7 @@ from math import prod
 from rushlight.backends.llvm.access import (
     OTHER,
     PAIR,
+    QUAD,
     Accesses,
     find_accesses,
     period_along,
@@ -61,7 +62,7 @@ class DotSchedule:
     """rows, vectors, lanes: the register block. mc, nc, kc: the cache blocks, in elements.
 
     along_k_a, along_k_b: read the operand along k and turn blocks in registers while packing.
-    pairs: the grid is one of pairs (dot_pairs.py). tiles: one of words, summed in tile registers
+    words: the grid is one of words (dot_words.py). tiles: one of words, summed in tile registers
     (dot_tiles.py); rows and columns are then of whole tiles, kc of whole blocks.
     """
 
@@ -73,7 +74,7 @@ class DotSchedule:
     kc: int
     along_k_a: bool
     along_k_b: bool
-    pairs: bool = False
+    words: bool = False
     tiles: bool = False
     # Numbers of equal blocks where sizes are only known at a run; 0: as few as mc and nc allow.
     m_blocks: int | Expr = 0
@@ -153,7 +154,7 @@ def choose_dot_schedule(
 ) -> DotSchedule:
     """The schedule of a DotGrid, from its sizes where they are numbers. block: (rows, vectors)."""
     lanes = lanes_of(grid.acc_dtype, target)
-    rows, vectors = block or _register_block(grid.m.extent, grid.n.extent, lanes, target)
+    rows, vectors = block or register_block(grid.m.extent, grid.n.extent, lanes, target)
     columns = vectors * lanes
     size = grid.acc_dtype.itemsize
     # Whole vectors, so that each step starts at a multiple of `lanes`.
@@ -176,7 +177,7 @@ def choose_sliding_schedule(
 ) -> DotSchedule:
     """Of a contraction whose b slides (sliding.py), in the axes of `inner`: `points` products."""
     lanes, size, m = lanes_of(grid.acc_dtype, target), grid.acc_dtype.itemsize, inner.m.extent
-    rows, vectors = _register_block(m, inner.n.extent, lanes, target)
+    rows, vectors = register_block(m, inner.n.extent, lanes, target)
     if target.avx512:  # short chains, as in `panel_rows`: a vector wide, and as many rows
         rows = ceildiv(m, max(1, ceildiv(m, lanes))) if isinstance(m, int) else lanes
         rows, vectors = max(1, rows), 1
@@ -198,8 +199,11 @@ def lanes_of(dtype: DType, target: Target) -> int:
     return target.vector_bytes // max(4, dtype.itemsize)
 
 
-def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) -> tuple[int, int]:
-    """(rows, vectors) with the least estimated time per k over the whole output."""
+def register_block(
+    m: int | Expr, n: int | Expr, lanes: int, target: Target, more_sums: int = 0
+) -> tuple[int, int]:
+    """(rows, vectors) with the least estimated time per k over the whole output. more_sums: rows
+    of them that are no output (dot_words.py), with one vector that they are multiplied by."""
     most_rows = min(14, lanes)
     m = m if isinstance(m, int) else 64 * most_rows
     n = n if isinstance(n, int) else 64 * lanes
@@ -207,11 +211,11 @@ def _register_block(m: int | Expr, n: int | Expr, lanes: int, target: Target) ->
     for rows in range(most_rows, 0, -1):
         for vectors in range(1, 9):
             # The sums, the vectors of b, and one of a in all lanes.
-            if rows * vectors + vectors + 1 > target.registers:
+            if (rows + more_sums + 1) * vectors + 1 + more_sums > target.registers:
                 break
             turns = max(1, -(-m // rows)) * max(1, -(-n // (vectors * lanes)))
             # Below 4 chains the latency of the multiply-add shows; 1.3 is the cost of a turn.
-            cost = turns * max(rows * vectors + 1.3, 4.0)
+            cost = turns * max((rows + more_sums) * vectors + 1.3, 4.0)
             # Only for a real gain: contractions of equal blocks share their micro kernel.
             if cost < best_cost * 0.98:
                 best, best_cost = (rows, vectors), cost
@@ -278,7 +282,8 @@ def along_k(e: E, lane: Axis, k: Axis, aligned: int = 0) -> bool:
     number of lanes, where vectors start at multiples of it."""
     access = find_accesses([e], ())
     along, across = _strides(access, k, aligned), _strides(access, lane, aligned)
-    return (1 in along or PAIR in along) and OTHER not in along and OTHER in across
+    steps = any(stride in along for stride in (1, PAIR, QUAD))
+    return steps and OTHER not in along and OTHER in across
 
 
 def _strides(access: Accesses, axis: Axis, aligned: int = 0) -> list[int | None]:

@@ -92,11 +92,11 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         self._check_input_dim(input)
-        factor = 0.0 if self.momentum is None else self.momentum
+        factor: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the mean over all batches so far
-                factor = 1.0 / float(self.num_batches_tracked)
+            if self.momentum is None:  # the mean over all batches so far; nobody waits for it
+                factor = 1.0 / self.num_batches_tracked.double()
         uses_buffers = not self.training or self.track_running_stats
         return F.batch_norm(
             input,

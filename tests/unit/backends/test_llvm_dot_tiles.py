@@ -160,7 +160,7 @@ def test_which_products_take_tiles():
         _, schedule = plan_dot(case.grid, target, 2)
         assert getattr(schedule, "tiles", False) == expected
     without = split_target(describe(SAPPHIRE.replace("amx_bf16", "")))
-    assert without.tiles == "" and without.bfloat16_pairs
+    assert without.tiles == "" and without.bfloat16_words
 
 
 def test_the_code_for_a_sapphire_rapids():
@@ -206,7 +206,7 @@ def test_registers_that_the_kernel_refuses_are_not_used(monkeypatch):
     monkeypatch.setattr(amx, "why_not", lambda: "no (errno 95)")
     assert tiles_here.why_not.__wrapped__(caps.features) == "no (errno 95)"
     used = split_target(tiles_here.with_usable_tiles.__wrapped__(caps).features)
-    assert used.tiles == "" and used.bfloat16_pairs == split_target(caps.features).bfloat16_pairs
+    assert used.tiles == "" and used.bfloat16_words == split_target(caps.features).bfloat16_words
 
 
 def test_registers_that_compute_wrongly_are_switched_off_with_a_warning(monkeypatch):

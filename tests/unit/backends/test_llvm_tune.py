@@ -284,9 +284,20 @@ def test_a_module_whose_loss_is_outside_is_measured_with_its_backward(fresh, mon
             torch.flush()
         assert len(seen) >= 2
         count = len(seen)
+        found = list(model.tuned.values())
+        assert len(found) >= 2 and all(d.reasons[0].startswith("tuned: ") for d in found)
         torch.nn.Linear(280, 150)(torch.randn(70, 280)).square().mean().backward()
         torch.flush()
     assert len(seen) == count
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_setting_measures_for_a_module_whose_loss_is_outside_too(asked, fresh):
+    with torch._inductor.config.patch(max_autotune=asked), config.override(cache=False):
+        model = torch.compile(torch.nn.Linear(300, 150))
+        for _ in range(4):
+            model(torch.randn(70, 300)).square().mean().backward()
+    assert model._compiled.replays == 2 and bool(model.tuned) is asked
 
 
 def test_some_sizes_get_programs_of_their_own(fresh):

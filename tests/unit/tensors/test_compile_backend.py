@@ -110,6 +110,16 @@ OPTIONS = {
         {"max_autotune": 3}, RuntimeError,
         "Unexpected type of attr max_autotune, got int should be bool",
     ),
+    "a name that nobody knows": (
+        {"max_autotune": True, "epilog_fusion": True}, RuntimeError,
+        r"Unexpected optimization option epilog_fusion, known options are \[.*'epilogue_fusion'",
+    ),
+    "a text for a count": (
+        {"cpp.threads": "2"}, RuntimeError,
+        "Unexpected type of attr cpp.threads, got str should be int",
+    ),
+    "a list": (["max_autotune"], TypeError, "argument 'options' must be a dict of names"),
+    "a number as a name": ({3: True}, TypeError, "argument 'options' must be a dict of names"),
 }  # fmt: skip
 
 
@@ -117,6 +127,17 @@ OPTIONS = {
 def test_options_with_wrong_values_are_refused(options, error, text):
     with pytest.raises(error, match=text):
         torch.compile(lambda x: x, options=options)
+
+
+def test_options_of_pytorchs_compiler_are_accepted():
+    options = {"epilogue-fusion": True, "triton.cudagraphs": False, "cpp.simdlen": None,
+               "cpp.threads": 2, "trace.enabled": False, "guard_filter_fn": len}  # fmt: skip
+    for backend in ("inductor", None):
+        run = torch.compile(lambda x: x + 1, options=options, backend=backend)
+        assert run(torch.ones(1)).item() == 2
+    assert torch.compile(lambda x: x + 1, options={"max-autotune": True})._settings
+    # What another backend is told is its own affair.
+    assert torch.compile(lambda x: x, backend="eager", options={"nope": 1})(2) == 2
 
 
 def test_a_maker_that_nobody_knows_is_an_error_without_a_gpu_too():

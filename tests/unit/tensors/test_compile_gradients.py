@@ -11,8 +11,8 @@ import pytest
 import rushlight as torch
 from rushlight import nn
 from rushlight.autograd import call_fn, tape
-from tests.unit.tensors import compile_checks
-from tests.unit.tensors.compile_checks import array
+from tests.unit.tensors.compile_checks import array, grads, replays, settled
+from tests.unit.tensors.compile_checks import own_bits as bits
 
 F = nn.functional
 SCALE = 2.0
@@ -23,36 +23,6 @@ def mlp(seed=0, *, drop=0.0):
     parts = [nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 5), nn.Tanh()]
     parts += [nn.Dropout(drop)] if drop else []
     return nn.Sequential(*parts, nn.Linear(5, 3))
-
-
-def bits(value):
-    """Without a look at the memory itself, which numpy would share from then on."""
-    if isinstance(value, torch.Tensor):
-        return compile_checks.bits(value.detach().clone())
-    if isinstance(value, (list, tuple)):
-        return tuple(map(bits, value))
-    return {k: bits(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-
-def replays(run):
-    return getattr(run, "_compiled", run).replays
-
-
-def settled(run, *args):
-    """Call until it is replayed; the gradients are thrown away."""
-    for _ in range(3):
-        run(*args)
-    before = replays(run)
-    run(*args)
-    assert replays(run) == before + 1, torch.compile_report(run)
-    return run
-
-
-def grads(*tensors):
-    found = [None if t.grad is None else bits(t.grad) for t in tensors]
-    for tensor in tensors:
-        tensor.grad = None
-    return found
 
 
 def both(fn, *args, use=lambda out: out.sum(), calls=3):
@@ -469,10 +439,8 @@ def test_packed_values_anomalies_and_notes_run_the_code():
     assert run(x).grad_fn.name() == "CompiledFunctionBackward"
 
 
-@pytest.mark.parametrize("kind", ["state", "kept", "leaf", "own", "index", "gradient", "both"])
+@pytest.mark.parametrize("kind", ["kept", "leaf", "own", "inverse", "gradient", "both"])
 def test_what_is_not_plain_stays_lazy(kind):
-    norm, table = nn.BatchNorm1d(4), nn.Embedding(3, 4)
-
     class Own(torch.autograd.Function):
         @staticmethod
         def forward(ctx, a):
@@ -491,11 +459,10 @@ def test_what_is_not_plain_stays_lazy(kind):
         return hidden.exp(), hidden
 
     fn = {
-        "state": lambda a: norm(a),
         "kept": keeps,
         "leaf": lambda a: a * torch.ones(4, requires_grad=True),
         "own": lambda a: Own.apply(a),
-        "index": lambda a: a + table(torch.tensor([0, 2, 1])),
+        "inverse": lambda a: torch.linalg.inv(a @ a.t() + torch.eye(3)),
         "gradient": lambda a: a * (a.grad if a.grad is not None else 2.0),
         "both": both,
     }[kind]
@@ -516,8 +483,6 @@ def test_what_is_not_plain_stays_lazy(kind):
             loss_of(fn(x)).backward()
             assert got == grads(x)
     assert run.replays == 0
-    if kind == "state":
-        assert norm.num_batches_tracked.item() == 12
 
 
 def test_what_is_different_in_every_call_becomes_lazy_without_a_warning(recwarn):
@@ -602,7 +567,9 @@ def test_the_report():
     model[0].bias.requires_grad_(False)
     run(x)
     assert "requires_grad True -> False" in torch.compile_report(run)
-    lazy = torch.compile(nn.BatchNorm1d(4))
+    lazy = torch.compile(lambda a: a * torch.ones(4, requires_grad=True))
     for _ in range(3):
         lazy(x)
-    assert "it changes a tensor in place" in torch.compile_report(lazy)
+    assert "it returns a leaf" in torch.compile_report(lazy) or (
+        "its history has more than operations" in torch.compile_report(lazy)
+    )

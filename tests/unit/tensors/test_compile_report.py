@@ -1,5 +1,6 @@
 """`compile` says what it compiled, and which guard failed when it has to compile again."""
 
+import gc
 import logging
 import subprocess
 import sys
@@ -136,18 +137,33 @@ def test_lazy_code_says_why(recwarn):
 
 
 @pytest.mark.parametrize("count", [4, 8])
-def test_a_view_of_a_view_is_named_with_the_way_out(count):
-    data = torch.arange(32.0).reshape(8, 4) / 32 + 0.5
+def test_a_view_of_a_view_is_replayed_and_a_written_one_is_named_with_the_way_out(count):
+    data, table = torch.arange(32.0).reshape(8, 4) / 32 + 0.5, torch.ones(8, 4)
     data.tolist()
-    compiled = torch.compile(lambda x: x * x.T.sum())
+    fn = lambda x: x * x.T.sum()  # noqa: E731
+    compiled = torch.compile(fn)
+    for at in (0, 0, 0, 8 - count, 0):
+        part = data[at : at + count]
+        torch.testing.assert_close(compiled(part), fn(part))
+    torch.testing.assert_close(compiled(table[:count]), fn(table[:count]))
+    assert compiled.replays == 4
+    written = torch.compile(lambda x: x.mul_(2).sum())
     with pytest.warns(UserWarning, match="argument 0 is a view.+ pass a clone of it"):
-        for _ in range(4):
-            wanted = data[:count] * data[:count].T.sum()
-            torch.testing.assert_close(compiled(data[:count]), wanted)
-    cloned = torch.compile(lambda x: x * x.T.sum())
-    for _ in range(4):
-        cloned(data[:count].clone())
-    assert cloned.replays > 0
+        for turn in range(4):
+            assert written(table[:count]).item() == 4 * count * 2.0 ** (turn + 1)
+
+
+def test_a_report_of_everything():
+    kept = [settled(lambda x: x * 3, torch.ones(2)), torch.compile(lambda x: x)]
+    gone = settled(lambda x: x * 4, torch.ones(2))
+    text = torch.compile_report()
+    for compiled in (kept[0], gone):
+        assert torch.compile_report(compiled) in text
+    mine = torch.compile_report(gone)
+    assert torch.compile_report(kept[1]) not in text  # it was not called
+    del gone, compiled
+    gc.collect()
+    assert mine not in torch.compile_report()
 
 
 def test_a_module_and_the_bound_of_a_report():
@@ -225,5 +241,5 @@ def test_a_compiled_module_tells_what_was_measured():
 
 
 def test_what_compile_did_not_make_is_refused():
-    with pytest.raises(TypeError, match="compile_report: expected what compile gives"):
+    with pytest.raises(TypeError, match="compile_report: argument 'compiled' must be what compile"):
         torch.compile_report(len)

@@ -1,11 +1,15 @@
-"""Contractions of bfloat16, or int8 summed in int32, on a CPU that multiplies pairs.
+"""Contractions of bfloat16, or int8 summed in int32, on a CPU that multiplies 32-bit words of them.
 
-    acc[m, n] = sum_k a[m, k] * b[k, n]   ->   sum_p A[m, p] . B[p, n]
+    acc[m, n] = sum_k a[m, k] * b[k, n]   ->   sum_w A[m, w] . B[w, n]
 
-where an element of A or B is 32 bits: elements 2p (in the high half) and 2p + 1 of k. For int8, as
-int16, the instruction is `vpdpwssd`, and exact. For bfloat16 `vdpbf16ps` adds the product of the
-high halves first, each with one rounding, so an output is the same chain over ascending k as
-everywhere else. One difference: subnormal operands and sums are 0.
+where an element of A or B is a word: 2 bfloat16 or 4 int8 neighbours of k, the first in the highest
+bits. `vdpbf16ps` adds the product of the high halves first, each with one rounding, so an output is
+the same chain over ascending k as everywhere else. One difference: subnormal operands and sums are
+0. `vpdpbusd` multiplies unsigned bytes by signed ones, exactly, modulo 2**32:
+
+    sum a * b  =  sum (a + 128) * b  -  128 * sum b
+
+with 128 in each byte of A already, and the last sum counted beside the others (`correction`).
 """
 
 from __future__ import annotations
@@ -18,14 +22,16 @@ from llvmlite import ir
 from rushlight.backends.llvm.caps import Target
 from rushlight.backends.llvm.guarded import Guarded, is_before
 from rushlight.backends.llvm.ops import intrinsic
-from rushlight.base.dtypes import bfloat16, float32, int8, int16, int32, uint8, uint16
+from rushlight.base.dtypes import bfloat16, float32, int8, int32, uint8, uint16
 from rushlight.compiler.tile.ir import Axis, DotGrid
 from rushlight.ir.scalar import E, bitcast, cast, const, select
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_math import ceildiv
 
 # The accumulators of one instruction.
-PAIR_LANES = 16
+WORD_LANES = 16
+# 128 in each byte of an int32.
+SIGNS = -0x7F7F7F80
 
 
 def is_bfloat16(grid: DotGrid) -> bool:
@@ -46,16 +52,17 @@ def before_casts(grid: DotGrid) -> DotGrid:
     return found if is_int8(found) else grid
 
 
-def suits_pairs(grid: DotGrid, target: Target) -> bool:
-    whole = target.int16_pairs and is_int8(grid)
-    return whole or (target.bfloat16_pairs and is_bfloat16(grid))
+def suits_words(grid: DotGrid, target: Target) -> bool:
+    whole = target.int8_words and is_int8(grid)
+    return whole or (target.bfloat16_words and is_bfloat16(grid))
 
 
-def in_pairs(grid: DotGrid) -> DotGrid:
-    """In words of two; int8 as int16."""
-    if is_int8(grid):
-        grid = replace(grid, a=cast(grid.a, int16), b=cast(grid.b, int16))
-    return in_words(grid, 2)
+def for_multiply_words(grid: DotGrid) -> DotGrid:
+    """In words as `multiply_words` takes them."""
+    if not is_int8(grid):
+        return in_words(grid, 2)
+    grid = in_words(grid, 4)
+    return replace(grid, a=grid.a ^ const(SIGNS, int32))
 
 
 def in_words(grid: DotGrid, size: int) -> DotGrid:
@@ -94,16 +101,19 @@ def _divides(size: int, extent: int | Expr) -> bool:
     return not any(coef % size for _, coef in extent.terms) and extent.const % size == 0
 
 
-def multiply_pairs(b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
-    """total + x.high * y.high + x.low * y.low in every lane; x, y and total of one type."""
+def multiply_words(b: ir.IRBuilder, x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+    """total + the products of the elements in every lane; x is of A, y of B."""
     if isinstance(total.type.element, ir.IntType):
-        args, name = [total, x, y], "llvm.x86.avx512.vpdpwssd"
-        halves = ir.VectorType(ir.IntType(16), 2 * PAIR_LANES)
+        name, element = "llvm.x86.avx512.vpdpbusd", ir.IntType(8)
     else:
-        args, name = [total, x, y], "llvm.x86.avx512bf16.dpbf16ps"
-        halves = ir.VectorType(_Bfloat(), 2 * PAIR_LANES)
-    args[1:] = [b.bitcast(side, halves) for side in args[1:]]
-    return intrinsic(b, f"{name}.{32 * PAIR_LANES}", total.type, args)
+        name, element = "llvm.x86.avx512bf16.dpbf16ps", _Bfloat()
+    parts = ir.VectorType(element, WORD_LANES * 32 // _bits(element))
+    args = [total, *(b.bitcast(side, parts) for side in (x, y))]
+    return intrinsic(b, f"{name}.{32 * WORD_LANES}", total.type, args)
+
+
+def _bits(element: ir.Type) -> int:
+    return element.width if isinstance(element, ir.IntType) else 16
 
 
 class _Bfloat(ir.Type):

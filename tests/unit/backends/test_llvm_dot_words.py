@@ -25,15 +25,15 @@ from tests.unit.backends.dot_cases import (
 
 HERE = find_caps("", 2)
 WITHOUT = find_caps("-avx512bf16", 2)
-HAS_PAIRS = split_target(HERE.features).bfloat16_pairs
-needs_pairs = pytest.mark.skipif(not HAS_PAIRS, reason="this CPU does not multiply pairs")
+HAS_WORDS = split_target(HERE.features).bfloat16_words
+needs_words = pytest.mark.skipif(not HAS_WORDS, reason="this CPU does not multiply pairs")
 
 
 def in_bfloat16(*sizes, out=float32, **layout):
     return matmul(*sizes, dtype=bfloat16, out=out, **layout)
 
 
-@needs_pairs
+@needs_words
 @pytest.mark.parametrize("layout", [{}, {"ta": True}, {"tb": True}, {"ta": True, "tb": True}])
 @pytest.mark.parametrize(
     "sizes", [(1, 40, 50, 64), (2, 17, 33, 6), (1, 64, 16, 1026), (2, 21, 35, 7), (1, 20, 20, 1)]
@@ -47,7 +47,7 @@ def test_same_bits_as_single_products(sizes, layout):
         assert same_bits(result_of(case, HERE, schedule, arrays=arrays), expected)
 
 
-@needs_pairs
+@needs_words
 def test_infinities_and_nans_go_through():
     case = in_bfloat16(1, 20, 20, 32)
     left, right, out = inputs(case)
@@ -58,7 +58,7 @@ def test_infinities_and_nans_go_through():
     np.testing.assert_array_equal(result_of(case, HERE, arrays=arrays), expected)
 
 
-@needs_pairs
+@needs_words
 def test_rounding_to_the_result_is_the_same():
     case = in_bfloat16(1, 30, 48, 128, out=bfloat16)
     arrays = inputs(case)
@@ -81,7 +81,7 @@ def test_which_products_are_of_pairs(case, paired):
     """The code is made for a CPU that has them, whatever this one is."""
     target = split_target(find_caps("+avx512bf16", 2).features)
     _, schedule = plan_dot(case.grid, target, 2)
-    assert getattr(schedule, "pairs", False) == (paired and target.avx512)
+    assert getattr(schedule, "words", False) == (paired and target.avx512)
 
 
 def test_the_inner_loop_multiplies_pairs():
@@ -90,7 +90,7 @@ def test_the_inner_loop_multiplies_pairs():
         pytest.skip("LLVM makes pairs for AVX-512 alone")
     module, _ = lower([in_bfloat16(1, 256, 256, 256).program], caps)
     text = assembly_of(str(module), split_target(caps.features))
-    micro = text[text.index("\nmicro_pairs") :]
+    micro = text[text.index("\nmicro_words") :]
     assert micro.count("vdpbf16ps") >= 16
     assert "vfmadd" not in micro[: micro.index(".Lfunc_end")]
 
@@ -106,7 +106,9 @@ def in_int8(*sizes, **layout):
 
 @pytest.mark.parametrize("features", ["", "-avx512vnni", "+emulated-amx", "-avx512f"])
 @pytest.mark.parametrize("layout", [{}, {"ta": True}, {"tb": True}], ids=str)
-@pytest.mark.parametrize("sizes", [(1, 40, 50, 64), (2, 17, 33, 7), (1, 2, 70, 130)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(1, 40, 50, 64), (2, 17, 33, 7), (1, 2, 70, 130), (1, 90, 80, 2100)], ids=str
+)
 def test_whole_numbers_of_a_byte_are_summed_exactly(sizes, layout, features):
     case = in_int8(*sizes, **layout)
     batch, m, n, k = sizes
@@ -117,11 +119,12 @@ def test_whole_numbers_of_a_byte_are_summed_exactly(sizes, layout, features):
     np.testing.assert_array_equal(got, a.astype(np.int64) @ b.astype(np.int64))
 
 
-def test_whole_numbers_of_a_byte_are_multiplied_in_pairs():
+def test_whole_numbers_of_a_byte_are_multiplied_by_four():
     caps = find_caps("+avx512vnni", 2)
     if not split_target(caps.features).avx512:
-        pytest.skip("pairs are multiplied in vectors of AVX-512")
+        pytest.skip("words are multiplied in vectors of AVX-512")
     module, _ = lower([in_int8(1, 256, 256, 256).program], caps)
     text = assembly_of(str(module), split_target(caps.features))
-    micro = text[text.index("\nmicro_pairs_int32") :]
-    assert micro[: micro.index(".Lfunc_end")].count("vpdpwssd") >= 16
+    micro = text[text.index("\nmicro_words_int32") :]
+    micro = micro[: micro.index(".Lfunc_end")]
+    assert micro.count("vpdpbusd") >= 16 and "rsp" not in micro
