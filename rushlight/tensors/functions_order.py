@@ -84,7 +84,7 @@ def kthvalue(
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
     found = _kth(input, k, dim, keepdim)
-    return found if out is None else write_out_all("kthvalue", out, found)
+    return write_out_all("kthvalue", out, found)
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
