@@ -1,4 +1,4 @@
-"""torch.accelerator: there is none beside the CPU (see names/absent.py).
+"""torch.accelerator: the GPU that is there, of KINDS; often none (see names/absent.py).
 
 Telemetry is Rushlight's own here, for any device: `utilization("opencl")`, `temperature("cuda:1")`.
 """
@@ -8,11 +8,40 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from rushlight.base.devices import device as _device
 from rushlight.engine.devices import sensors_of
-from rushlight.names.absent import Absent, absent_class
+from rushlight.names.absent import Absent, Here, absent_class
+from rushlight.tensors import device_calls
 
 NO_ACCELERATOR = RuntimeError("Cannot access accelerator device when none is available.")
+# OpenCL and Vulkan may be the CPU again, so that they are for those who name them.
+KINDS = ("cuda", "xpu", "mps")
 
+
+def _kind() -> str | None:
+    return next(filter(device_calls.is_here, KINDS), None)
+
+
+def _set_device(device: Any) -> None:
+    device_calls.check_index(_kind() or "cuda", device)
+
+
+def _memory_info(device: Any = None) -> tuple[int, int]:
+    """(free, total) bytes."""
+    asked = sensors_of(current_accelerator() if device is None else device)
+    total = asked.total_memory()
+    return total - asked.device_memory_used(), total
+
+
+_HERE = Here(
+    lambda: _kind() is not None,
+    {
+        **device_calls.functions_of("cuda"), "set_device_index": _set_device,
+        "set_device_idx": _set_device, "current_device_index": lambda: 0,
+        "current_device_idx": lambda: 0, "get_memory_info": _memory_info,
+    },
+    {"Stream": device_calls.Stream, "Event": device_calls.Event},
+)  # fmt: skip
 _ABSENT = Absent(
     __name__, NO_ACCELERATOR,
     zero="device_count", no="is_available",
@@ -20,13 +49,15 @@ _ABSENT = Absent(
     set_stream synchronize empty_cache get_memory_info memory_allocated memory_reserved
     max_memory_allocated max_memory_reserved memory_stats reset_peak_memory_stats
     reset_accumulated_memory_stats get_device_capability""",
+    here=_HERE,
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
 
 
 def current_accelerator(check_available: bool = False) -> Any:
-    """The device type of the accelerator: None."""
-    return None
+    """The device type of the accelerator; None where there is none."""
+    kind = _kind()
+    return None if kind is None else _device(kind)
 
 
 class device_index:  # noqa: N801
@@ -43,8 +74,8 @@ class device_index:  # noqa: N801
         return None
 
 
-Stream = absent_class("Stream", "torch", NO_ACCELERATOR)
-Event = absent_class("Event", "torch", NO_ACCELERATOR)
+Stream = absent_class("Stream", "torch", NO_ACCELERATOR, _HERE)
+Event = absent_class("Event", "torch", NO_ACCELERATOR, _HERE)
 
 
 def get_device_module(device: Any = None) -> Any:

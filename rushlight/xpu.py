@@ -1,4 +1,5 @@
-"""torch.xpu as PyTorch has it in a build without Intel GPUs (see names/absent.py).
+"""torch.xpu: where there is no device("xpu") as PyTorch has it in a build without Intel GPUs (see
+names/absent.py).
 
 An Intel GPU that OpenCL finds is device("xpu"); what it says of itself is asked here. A value that
 it does not tell is a RuntimeError that says why, never 0.
@@ -10,9 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.engine.devices import sensors_of, why_missing
-from rushlight.names.absent import Absent
+from rushlight.names.absent import Absent, Here
+from rushlight.tensors import device_calls
 
 NO_XPU = "Torch not compiled with XPU enabled"
+_HERE = Here(
+    lambda: device_calls.is_here("xpu"),
+    {**device_calls.functions_of("xpu"), "stream": device_calls.stream},
+    {"Stream": device_calls.Stream, "Event": device_calls.Event},
+)
 _ABSENT = Absent(
     __name__, AssertionError(NO_XPU),
     zero="device_count memory_allocated max_memory_allocated memory_reserved max_memory_reserved",
@@ -23,7 +30,7 @@ _ABSENT = Absent(
     empty="get_rng_state_all get_arch_list memory_snapshot",
     need="""current_device set_device synchronize get_device_capability mem_get_info current_stream
     set_stream stream get_rng_state set_rng_state init initial_seed can_device_access_peer""",
-    classes="Stream Event StreamContext device device_of",
+    classes="Stream Event StreamContext device device_of", here=_HERE,
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
 
@@ -31,8 +38,8 @@ default_generators: tuple[Any, ...] = ()
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """No counters."""
-    return {}
+    """Counters by name; none where there is no device."""
+    return device_calls.memory_stats() if _HERE.is_here() else {}
 
 
 def _sensors(device: Any) -> Any:

@@ -35,13 +35,13 @@ ARROWS: dict[str, set[str]] = {
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": PUBLIC,
-    "cuda": {"amp", "base", "runtime"} | PUBLIC,
-    # Names that PyTorch scripts ask for; they know nothing.
-    "accelerator": {"engine"},
+    "cuda": {"amp", "base", "runtime", "tensors"} | PUBLIC,
+    # Names that PyTorch scripts ask for; what they know is in tensors/device_calls.py.
+    "accelerator": {"base", "engine", "tensors"},
     "cpu": {"base"},
-    "mps": set(),
+    "mps": {"tensors"},
     "mtia": set(),
-    "xpu": {"engine"},
+    "xpu": {"engine", "tensors"},
     # Modules of PyTorch's that are one small part each, written on the public API.
     "jit": {"base"} | PUBLIC,
     "types": PUBLIC,

@@ -138,7 +138,7 @@ _are_functorch_transforms_active = _is_torch_function_mode_enabled = _no
 
 def _is_alias_of(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Do two tensors share memory?"""
-    return a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
 
 
 def _get_accelerator(check: Any = None) -> torch.device:

@@ -12,6 +12,12 @@ import rushlight as torch
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "maia", "privateuseone")
 
 
+def is_here(device_type: str) -> bool:
+    """Is it the CPU, or a device that is there?"""
+    module = getattr(torch, device_type, None)
+    return device_type == "cpu" or (module is not None and bool(module.is_available()))
+
+
 def is_autocast_available(device_type: str) -> bool:
     """Does PyTorch know autocast for such a device? Here only that of the CPU changes anything."""
     torch.device(device_type)
@@ -46,7 +52,7 @@ class autocast:  # noqa: N801
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )
         self.device, self._enabled = device_type, bool(enabled)
-        if device_type != "cpu":
+        if device_type != "cpu" and not (enabled and is_here(device_type)):
             if enabled:
                 warnings.warn(
                     f"User provided device_type of '{device_type}', but {device_type.upper()} is "
@@ -54,11 +60,12 @@ class autocast:  # noqa: N801
                     stacklevel=2,
                 )
             self._enabled = False
-        self.fast_dtype = torch.get_autocast_dtype("cpu") if dtype is None else dtype
+        self.fast_dtype = torch.get_autocast_dtype(device_type) if dtype is None else dtype
         if self._enabled and self.fast_dtype not in (torch.bfloat16, torch.float16):
             warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\n"
-                "CPU Autocast only supports dtype of torch.bfloat16, torch.float16 currently.",
+                f"In {device_type.upper()} autocast, but the target dtype is not supported. "
+                f"Disabling autocast.\n{device_type.upper()} Autocast only supports dtype of "
+                "torch.bfloat16, torch.float16 currently.",
                 stacklevel=2,
             )
             self._enabled = False
@@ -66,12 +73,19 @@ class autocast:  # noqa: N801
         self._before: list[tuple] = []
 
     def __enter__(self) -> autocast:
-        before = on, preferred, keeps = torch._autocast_state()
+        before = on, preferred, keeps, kind = torch._autocast_state()
         self._before.append(before)
-        if self.device == "cpu":  # of another device: the state of the CPU stays as it is
+        if self.device == "cpu":
             on, preferred = self.fast_dtype if self._enabled else None, self.fast_dtype
+        elif self._enabled:
+            on = self.fast_dtype
+        # Off for another device: what is on stays on, if it is not for that one.
+        elif kind == self.device:
+            on = None
+        if self._enabled or self.device == "cpu":
+            kind = self.device
         keeps = keeps if self._cache_enabled is None else self._cache_enabled
-        torch._set_autocast_state(on, preferred, keeps)
+        torch._set_autocast_state(on, preferred, keeps, kind)
         return self
 
     def __exit__(self, *_: object) -> None:

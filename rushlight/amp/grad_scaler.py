@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 import rushlight as torch
+from rushlight.amp.autocast import is_here
 
 
 class OptState(Enum):
@@ -47,7 +48,7 @@ class GradScaler:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._device = device
         # As in PyTorch: a scaler of a device that is not there does nothing.
-        self._enabled = bool(enabled) and device == "cpu"
+        self._enabled = bool(enabled) and is_here(device)
         self._scale = float(init_scale)
         self._growth_factor, self._backoff_factor = growth_factor, backoff_factor
         self._growth_interval, self._growth_tracker = growth_interval, 0

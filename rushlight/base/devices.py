@@ -118,13 +118,13 @@ def find_device(wanted: Any) -> device:
     found = device(wanted)
     if found.type in _HERE and not found.index:
         return _HERE[found.type]
-    why = DEVICES.why_missing(found.type)
-    if not why and not found.index:
+    missing = DEVICES.why_missing(found.type)
+    if not missing and not found.index:
         DEVICES.used = True
         return _HERE.setdefault(found.type, device(found.type))
-    why = why or f"there is one device of this type, '{found.type}:0'"
-    if found.type == "cuda":
-        raise AssertionError(f"Torch not compiled with CUDA enabled\n{why}")
+    if missing and found.type == "cuda":
+        raise AssertionError(f"Torch not compiled with CUDA enabled\n{missing}")
+    why = missing or f"there is one device of this type, '{found.type}:0'"
     raise RuntimeError(f"device '{found}' is not available: {why}. Rushlight runs on 'cpu' here")
 
 

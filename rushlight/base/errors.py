@@ -31,8 +31,9 @@ class RushlightError(Exception):
     """Mixin of all our errors."""
 
 
-class OutOfMemoryError(RushlightError, RuntimeError):
-    """Memory could not be had. `asked` and `in_use` are bytes."""
+class OutOfMemoryError(RushlightError, RuntimeError, MemoryError):
+    """Memory could not be had. `asked` and `in_use` are bytes. PyTorch's is a RuntimeError; what
+    Python code catches is a MemoryError."""
 
     def __init__(self, asked: int, in_use: int, cached: int = 0, detail: str = "") -> None:
         self.asked, self.in_use, self.cached = asked, in_use, cached

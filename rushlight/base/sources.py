@@ -1,8 +1,9 @@
 """A hash of this package's own sources, for keys of what is kept on disk.
 
-Of all Python files in some folders: their names, sizes and times of change, which is what Python
-itself looks at; to read 1,000 files takes longer than to compile a kernel. The version is read:
-packages built reproducibly have the same times in every release.
+Of all files of code in some folders (Python, the header of an emulation): their names, sizes and
+times of change, which is what Python itself looks at; to read 1,000 files takes longer than to
+compile a kernel. The version is read: packages built reproducibly have the same times in every
+release.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT = Path(__file__).parent.parent
+NO_CODE = ("__pycache__", ".md", ".pyc", ".pyi")
 
 
 @functools.cache
@@ -54,10 +56,14 @@ def _python_files(folder: str) -> Iterator[os.DirEntry[str]]:
 
 
 def _below(folder: str) -> Iterator[os.DirEntry[str]]:
-    """Python files, those of folders inside too; faster than pathlib's."""
+    """Files of code, those of folders inside too; faster than pathlib's."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".py"):
                 yield entry
-            elif entry.name != "__pycache__" and entry.is_dir():
+            elif entry.name.endswith(NO_CODE):
+                continue
+            elif entry.is_dir():
                 yield from _below(entry.path)
+            else:
+                yield entry

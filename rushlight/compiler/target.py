@@ -56,6 +56,14 @@ class Caps:
     progress: bool = False
     matrices: int = 1
 
+    @property
+    def groups_of_threads(self) -> tuple[int, ...]:
+        """What kernels of groups are lowered for: part of every key, as `features` are."""
+        return (
+            self.group_threads, self.shared_bytes, self.subgroup, self.groups, self.most_groups,
+            self.index_bytes, self.progress, self.matrices,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Missing:
@@ -175,9 +183,9 @@ class Backend:
     build: Callable[[Sequence[Program], Caps], list[Executable]]
     load: Callable[[Plan, Caps], LoadedPlan]
     lower_text: Callable[[Program, Caps], str] | None = None
-    # For the disk cache: an executable as bytes, and back (None: not kept on disk).
+    # For the disk cache: an executable as bytes, and back on the same target (None: not kept).
     dump: Callable[[Any], bytes] | None = None
-    restore: Callable[[Program, bytes], Executable] | None = None
+    restore: Callable[[Program, bytes, Caps], Executable] | None = None
     # `restore` needs no grids, only what a call needs: whole plans are kept on disk, too.
     keeps_plans: bool = False
     # For people: machine code as text, and how the grids are run.

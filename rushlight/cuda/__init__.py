@@ -1,6 +1,5 @@
-"""torch.cuda as PyTorch has it in a build without CUDA (see names/absent.py).
-
-GPUs are reached through Rushlight's own backends.
+"""torch.cuda: where there is no device("cuda") as PyTorch has it in a build without CUDA (see
+names/absent.py), else what is known of the GPU.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rushlight.base import devices as _devices
+from rushlight.cuda import gpu as _gpu_of
 from rushlight.names.absent import Absent
 from rushlight.runtime.nvml_impl import Nvml
 
@@ -33,6 +33,7 @@ _ABSENT = Absent(
     classes="""Stream ExternalStream Event CUDAGraph graph StreamContext MemPool FloatTensor
     DoubleTensor HalfTensor BFloat16Tensor ByteTensor CharTensor ShortTensor IntTensor LongTensor
     BoolTensor""",
+    here=_gpu_of.HERE,
 )  # fmt: skip
 __getattr__ = _ABSENT.getattr_for()
 
@@ -47,7 +48,8 @@ class device:  # noqa: N801
 
     def __init__(self, device: Any = None) -> None:
         if device is not None and device != -1:
-            raise AssertionError(NO_CUDA)
+            _require()
+            _gpu_of.check(device)
 
     def __enter__(self) -> None:
         return None
@@ -66,13 +68,18 @@ class device_of(device):  # noqa: N801
 def stream(stream: Any) -> AbstractContextManager[None]:
     """The context of a stream: None is the current one, and there is no other."""
     if stream is not None:
-        raise AssertionError(NO_CUDA)
+        _require()
     return nullcontext()
 
 
+def _require() -> None:
+    if not _gpu_of.HERE.is_here():
+        raise AssertionError(NO_CUDA)
+
+
 def memory_stats(device: Any = None) -> dict[str, Any]:
-    """No counters."""
-    return {}
+    """Counters by name; none where there is no device."""
+    return _gpu_of.HERE.functions["memory_stats"](device) if _gpu_of.HERE.is_here() else {}
 
 
 def _gpu(device: Any) -> Nvml:

@@ -41,6 +41,7 @@ class Session:
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
     private  leaves that may not be read by a replay (what a random state was)
+    ran      its program did: what it overwrote is not there any more
     refusal  why the call cannot be replayed ("" while it can)
     """
 
@@ -61,6 +62,7 @@ class Session:
         self.parts: dict[Any, list[tuple[Node, tuple, Node]]] = {}
         self.counters: list[tuple[Any, int]] = []
         self.indices: list[tuple[Any, ...]] = []
+        self.ran = False
         self._look_around()
 
     def of_all_examples(self, node: Node) -> tuple[Node, Session | None] | None:
@@ -114,6 +116,20 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         _OPEN.session = None
+
+    def take_back(self) -> None:
+        """Put back what the call changed, whose program could not be made or not run to its end."""
+        for ref, node in self.known.items():
+            if ref.node is not node:
+                ref.hold(node)
+                cell: Any = ref  # a storage counts its versions
+                if ref in self.versions and hasattr(cell, "version"):
+                    cell.version = self.versions[ref]
+        for tensor, grad in self.grads.values():
+            if tensor._grad is not None:
+                tensor._grad.grad = grad
+        for generator, (seed, offset) in self.draws.items():
+            generator._seed, generator._offset = seed, offset
 
     def refuse(self, reason: str) -> None:
         if not self.refusal:

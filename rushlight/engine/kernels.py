@@ -25,7 +25,8 @@ _LOCK = threading.Lock()
 
 def full_key(key: str, backend: Backend, caps: Caps) -> str:
     tuned = f"|tuned for {caps.threads} threads" if config.max_autotune else ""
-    return "|".join((key, backend.name, caps.features, source_hash())) + tuned
+    lowered_for = str(caps.groups_of_threads)
+    return "|".join((key, backend.name, caps.features, lowered_for, source_hash())) + tuned
 
 
 def build_kernels(
@@ -46,7 +47,7 @@ def build_kernels(
     disk = disk_cache() if backend.dump is not None else None
     came, new = {}, []
     for key, program in missing.items():
-        found = _from_disk(disk, key, program, backend)
+        found = _from_disk(disk, key, program, backend, caps)
         came[key] = "built" if found is None else "disk"
         if found is None:
             new.append(key)
@@ -86,7 +87,7 @@ def find_kernel(name: str, program: Program, backend: Backend, caps: Caps) -> Ex
     key = full_key(name, backend, caps)
     found = _BUILT.get(key)
     if found is None:
-        found = _from_disk(disk_cache(), key, program, backend)
+        found = _from_disk(disk_cache(), key, program, backend, caps)
         if found is not None:
             _keep(key, found)
     return found
@@ -110,12 +111,12 @@ def refuse_early(programs: Sequence[Program], backend: Backend, caps: Caps) -> N
 
 
 def _from_disk(
-    disk: DiskCache | None, key: str, program: Program, backend: Backend
+    disk: DiskCache | None, key: str, program: Program, backend: Backend, caps: Caps
 ) -> Executable | None:
     data = None if disk is None else disk.get(key)
     if data is None or backend.restore is None:
         return None
     try:
-        return backend.restore(program, data)
-    except (ValueError, KeyError, TypeError, RuntimeError):
+        return backend.restore(program, data, caps)
+    except (ValueError, KeyError, TypeError, RuntimeError, OSError, AttributeError):
         return None  # not an entry of ours: it is built again and overwritten

@@ -1,41 +1,64 @@
-"""Modules of devices that are not there (torch.cuda, torch.xpu, torch.mps), as PyTorch has them in
-a build without the device.
+"""Modules of devices (torch.cuda, torch.xpu, torch.mps), as PyTorch has them in a build without the
+device: where it is there, what is known of it answers instead.
 
-Questions are answered (no, none, 0), what only asks for order or seeds does nothing, and what needs
-the device raises the error that PyTorch raises. The lists are data: `Absent` makes one function of
-each name, when it is first asked for.
+Without it questions are answered (no, none, 0), what only asks for order or seeds does nothing, and
+what needs the device raises the error that PyTorch raises. The lists are data: `Absent` makes one
+function of each name, when it is first asked for. Whether there is a device is asked at each call.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from rushlight.base.errors import NotSupportedError
 from rushlight.names.lookup import getattr_of
 
 
-def absent_class(name: str, module: str, error: Exception) -> type:
-    """A class that can be named and asked about, but not made: there is no such device."""
+@dataclass(frozen=True)
+class Here:
+    """What answers where the device is there: functions and classes by name."""
 
-    def refuse(cls: type, *_: Any, **__: Any) -> NoReturn:
-        raise type(error)(*error.args)
+    is_here: Callable[[], bool]
+    functions: Mapping[str, Callable[..., Any]]
+    classes: Mapping[str, type] = field(default_factory=dict)
 
-    return type(name, (), {"__new__": refuse, "__module__": module})
+
+NOWHERE = Here(lambda: False, {})
+
+
+def absent_class(name: str, module: str, error: Exception, here: Here = NOWHERE) -> type:
+    """A class that can be named and asked about, but made only where there is such a device."""
+    real = here.classes.get(name)
+
+    def new(cls: type, *_: Any, **__: Any) -> Any:
+        if not here.is_here():
+            raise type(error)(*error.args)
+        if real is None:
+            raise not_supported(module, name)
+        return object.__new__(cls)
+
+    return type(name, () if real is None else (real,), {"__new__": new, "__module__": module})
+
+
+def not_supported(module: str, name: str) -> Exception:
+    return NotSupportedError(f"{module}.{name} is not supported, though there is such a device")
 
 
 class Absent:
-    """The functions and classes of one absent device.
+    """The functions and classes of one device's module.
 
     zero, nothing, no, empty, need, classes: words, the names that answer 0, None, False, [], with
-    the error, and the names that are classes.
+    the error, and the names that are classes, where there is no device.
     """
 
     def __init__(
         self, module: str, error: Exception, *, zero: str = "", nothing: str = "", no: str = "",
-        empty: str = "", need: str = "", classes: str = "",
+        empty: str = "", need: str = "", classes: str = "", here: Here = NOWHERE,
     ) -> None:  # fmt: skip
-        self.module, self.error = module, error
+        self.module, self.error, self.here = module, error, here
         self._makers: dict[str, Callable[[str], Any]] = {}
         for words, answer in ((zero, lambda: 0), (nothing, lambda: None), (no, lambda: False),
                               (empty, list)):  # fmt: skip
@@ -58,15 +81,22 @@ class Absent:
         return make
 
     def _refusing(self, name: str) -> Callable[..., Any]:
-        def refuse(*_: Any, **__: Any) -> NoReturn:
+        def refuse(*_: Any, **__: Any) -> Any:
+            if self.here.is_here():
+                raise not_supported(self.module, name)
             raise type(self.error)(*self.error.args)
 
         return self._named(name, refuse)
 
     def _class(self, name: str) -> type:
-        return absent_class(name, self.module, self.error)
+        return absent_class(name, self.module, self.error, self.here)
 
-    def _named(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _named(self, name: str, absent: Callable[..., Any]) -> Callable[..., Any]:
+        here, own = self.here, self.here.functions.get(name, absent)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return (own if own is not absent and here.is_here() else absent)(*args, **kwargs)
+
         function.__name__ = function.__qualname__ = name
         function.__module__ = self.module
         return function

@@ -13,6 +13,9 @@ from rushlight.serialization.errors import CorruptFileError
 from rushlight.serialization.packages import REGISTERED, restored_by_packages
 from rushlight.serialization.storages import Storage
 
+TO_THE_CPU = (
+    "please use torch.load with map_location=torch.device('cpu') to map your storages to the CPU."
+)
 OUR_OWN = frozenset(("opencl", "vulkan"))  # devices that PyTorch's own words do not name
 
 
@@ -66,15 +69,14 @@ def device_here(name: str, saved: str) -> torch.device | None:
         return None
     try:
         return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError):
+    except (RuntimeError, AssertionError) as error:
         if kind in OUR_OWN:
-            raise  # it says what to install
+            raise RuntimeError(f"{error}; {TO_THE_CPU}") from None
     if kind in ("cuda", "xpu", "hpu", "mps"):
         raise RuntimeError(
             f"Attempting to deserialize object on a {kind.upper()} device but "
             f"torch.{kind}.is_available() is False. If you are running on a CPU-only machine, "
-            "please use torch.load with map_location=torch.device('cpu') to map your storages to "
-            "the CPU."
+            f"{TO_THE_CPU}"
         )
     kind_of_error = CorruptFileError if name == saved else RuntimeError
     raise kind_of_error(

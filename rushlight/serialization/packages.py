@@ -14,6 +14,7 @@ import rushlight as torch
 
 Tagger = Callable[[Any], str | None]
 Restorer = Callable[[Any, str], Any]
+NUMBERED = ("cuda", "xpu")
 REGISTERED: list[tuple[int, Tagger, Restorer]] = []
 
 
@@ -27,15 +28,22 @@ def register_package(priority: int, tagger: Tagger, deserializer: Restorer) -> N
 
 
 def location_tag(storage: Any) -> str:
-    """The place of a storage, as files name it: "cpu"."""
+    """The place of a storage, as files name it: "cpu", "cuda:0", "opencl"."""
     for _, tagger, _ in REGISTERED:
         found = tagger(storage)
         if found:
             return found
-    kind = storage.device.type
-    if kind in ("cpu", "meta"):
-        return kind
-    raise RuntimeError(f"don't know how to determine data location of {type(storage)}")
+    return _named(storage.device)
+
+
+def location_of(tensor: torch.Tensor) -> str:
+    """The same for the memory of a tensor."""
+    return location_tag(tensor.untyped_storage()) if REGISTERED else _named(tensor.device)
+
+
+def _named(place: Any) -> str:
+    """PyTorch gives numbers to GPUs that a machine may have more of."""
+    return f"{place.type}:{place.index or 0}" if place.type in NUMBERED else place.type
 
 
 def restored_by_packages(storage: Any, location: str) -> Any:

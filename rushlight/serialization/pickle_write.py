@@ -19,6 +19,7 @@ import numpy as np
 
 import rushlight as torch
 from rushlight.serialization.errors import UnsupportedObjectError
+from rushlight.serialization.packages import location_of
 from rushlight.serialization.storages import CLASS_OF, UNTYPED, short_name
 from rushlight.tensors.cells import cell_array, cell_of, is_window
 
@@ -48,6 +49,7 @@ class SavedStorage:
     array: np.ndarray
     cell: Any
     dtype: Any
+    location: str
 
     @property
     def memory(self) -> memoryview:
@@ -61,7 +63,7 @@ class SavedStorage:
         """What stands for the storage in the pickle."""
         size = 1 if self.kind.name == UNTYPED else self.dtype.itemsize
         numel = self.array.nbytes // size
-        return ("storage", self.kind, self.key, "cpu", numel)
+        return ("storage", self.kind, self.key, self.location, numel)
 
 
 class StoragePickler(pickle._Pickler):  # type: ignore[name-defined,misc]
@@ -117,6 +119,9 @@ class StoragePickler(pickle._Pickler):  # type: ignore[name-defined,misc]
 
     def _rebuild_call(self, tensor: torch.Tensor) -> tuple[Global, tuple]:
         requires_grad = tensor.requires_grad
+        if tensor.is_meta:
+            how = (tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), requires_grad)
+            return self.named("torch._utils._rebuild_meta_tensor_no_storage"), how
         if tensor.numel() and not is_window(tensor):
             tensor = tensor.detach().clone()
         storage = self._storage_of(tensor)
@@ -135,7 +140,8 @@ class StoragePickler(pickle._Pickler):  # type: ignore[name-defined,misc]
             name = CLASS_OF.get(short_name(tensor.dtype))
             kind = self.named(f"torch.{name}" if name else f"torch.storage.{UNTYPED}")
             array, key = cell_array(tensor), str(len(self.storages))
-            known = SavedStorage(key, kind, array, cell, tensor.dtype)
+            where = location_of(tensor)
+            known = SavedStorage(key, kind, array, cell, tensor.dtype, where)
             self.storages[id(cell)] = known
         if known.dtype is not tensor.dtype:
             raise RuntimeError(

@@ -46,6 +46,14 @@ def rebuild_tensor_v3(
     return made.requires_grad_(bool(requires_grad))
 
 
+def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> torch.Tensor:
+    """A tensor without values, of the device "meta"."""
+    if not isinstance(dtype, torch.dtype):
+        raise CorruptFileError("a tensor has no dtype")
+    made = torch.empty_strided(tuple(size), tuple(stride), dtype=dtype, device="meta")
+    return made.requires_grad_(bool(requires_grad))
+
+
 def with_bits(made: torch.Tensor, bits: Any) -> torch.Tensor:
     """See the memory conjugated or negated, as the file says."""
     if bits and bits.get("conj"):
@@ -183,6 +191,7 @@ ALLOWED: dict[str, tuple[Any, Callable[..., Any] | None]] = {
     "torch.Tensor": (torch.Tensor, None),
     "torch.nn.parameter.Parameter": (torch.nn.Parameter, new_parameter),
     "torch.serialization._get_layout": (get_layout, get_layout),
+    "torch._utils._rebuild_meta_tensor_no_storage": (rebuild_meta, rebuild_meta),
     "torch._tensor._rebuild_from_type_v2": (rebuild_from_type, rebuild_from_type),
     **{
         f"torch._utils._{function.__name__}": (function, function)
@@ -194,9 +203,9 @@ ALLOWED: dict[str, tuple[Any, Callable[..., Any] | None]] = {
     **{
         f"torch._utils.{name}": (function, function)
         for name in (
-            "_rebuild_qtensor", "_rebuild_sparse_tensor", "_rebuild_meta_tensor_no_storage",
-            "_rebuild_nested_tensor", "_rebuild_wrapper_subclass",
-            "_rebuild_device_tensor_from_numpy", "_rebuild_device_tensor_from_cpu_tensor",
+            "_rebuild_qtensor", "_rebuild_sparse_tensor", "_rebuild_nested_tensor",
+            "_rebuild_wrapper_subclass", "_rebuild_device_tensor_from_numpy",
+            "_rebuild_device_tensor_from_cpu_tensor",
         )
         for function in (refused(name),)
     },

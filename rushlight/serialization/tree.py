@@ -129,10 +129,11 @@ def describe(path: str) -> str:
 
 
 def place_of(tensor: torch.Tensor) -> Any:
-    """Return a value that is equal for tensors over the same memory."""
+    """Return a value that is equal for tensors over the same memory, all of them alive."""
     if tensor.numel() == 0:
         return id(tensor)
-    return str(tensor.device), tensor.data_ptr(), tensor.dtype, tuple(tensor.shape)
+    start = tensor.storage_offset(), tensor.dtype, tuple(tensor.shape)
+    return tensor.untyped_storage()._cdata, *start
 
 
 def is_same_memory(a: torch.Tensor, b: torch.Tensor) -> bool:

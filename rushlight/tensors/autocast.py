@@ -24,6 +24,7 @@ class _State(threading.local):
     dtype: DType | None = None  # the low dtype; None: off
     preferred: DType = bfloat16  # what a context without a dtype uses
     keeps_casts: bool = True  # only remembered
+    kind: str = "cpu"  # the device that was named; tensors of all devices are cast
 
 
 STATE = _State()
@@ -31,15 +32,17 @@ STATE = _State()
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Is autocast on for a device? As in PyTorch, without a name that of CUDA."""
-    return device_type == "cpu" and STATE.dtype is not None
+    return device_type == STATE.kind and STATE.dtype is not None
 
 
 def is_autocast_cpu_enabled() -> bool:
-    return STATE.dtype is not None
+    return is_autocast_enabled("cpu")
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    return STATE.preferred if device_type == "cpu" else float16
+    if device_type == "cpu":
+        return STATE.preferred
+    return STATE.dtype or float16 if device_type == STATE.kind else float16
 
 
 def get_autocast_cpu_dtype() -> DType:
@@ -47,7 +50,7 @@ def get_autocast_cpu_dtype() -> DType:
 
 
 def get_autocast_gpu_dtype() -> DType:
-    return float16
+    return get_autocast_dtype("cuda")
 
 
 def set_autocast_dtype(device_type: str, dtype: DType) -> None:
@@ -57,7 +60,7 @@ def set_autocast_dtype(device_type: str, dtype: DType) -> None:
 
 def set_autocast_enabled(device_type: str, enabled: bool) -> None:
     if device_type == "cpu":
-        STATE.dtype = STATE.preferred if enabled else None
+        STATE.dtype, STATE.kind = STATE.preferred if enabled else None, "cpu"
 
 
 def clear_autocast_cache() -> None:
@@ -74,11 +77,14 @@ def set_autocast_cache_enabled(enabled: bool) -> None:
 
 
 def _autocast_state() -> tuple:
-    return STATE.dtype, STATE.preferred, STATE.keeps_casts
+    return STATE.dtype, STATE.preferred, STATE.keeps_casts, STATE.kind
 
 
-def _set_autocast_state(dtype: DType | None, preferred: DType, keeps_casts: bool) -> None:
+def _set_autocast_state(
+    dtype: DType | None, preferred: DType, keeps_casts: bool, kind: str = "cpu"
+) -> None:
     STATE.dtype, STATE.preferred, STATE.keeps_casts = dtype, preferred, keeps_casts
+    STATE.kind = kind
 
 
 def autocast_args(name: str, args: tuple, cast: Callable[[Any, DType], Any]) -> tuple:

@@ -271,6 +271,12 @@ class CompiledFunction:
                 # What happens once (a cache is filled) is no reason to stop a program.
                 if kind.refusals > 1 or not self._fullgraph:
                     self._say(str(error))
+            except MemoryError:
+                # Where it ran, the call is whole, and only a replay of it finds no room.
+                if not session.ran:
+                    if not snapshot.difference():  # else Python state says that it was made
+                        session.take_back()
+                    raise
         del holders
         return result
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import META, find_device
+from rushlight.base.devices import CPU, KNOWN, META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
     PYTHON_TYPES,
@@ -130,12 +130,17 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     """The name of the tensor type, or the tensor in another dtype."""
     if dtype is None:
         names = {d: n for n, d in (TYPE_NAMES | COMPLEX_TYPE_NAMES).items()}
-        return f"torch.{names[self._dtype]}"
+        place = self.device.type
+        space = "torch" if place == "cpu" else f"torch.{place}"
+        return f"{space}.{names[self._dtype]}"
     if isinstance(dtype, str):
         space, _, name = dtype.rpartition(".")
-        if space != "torch" or name not in TYPE_NAMES | COMPLEX_TYPE_NAMES:
+        first, _, place = space.partition(".")
+        if first != "torch" or name not in TYPE_NAMES | COMPLEX_TYPE_NAMES:
             raise ValueError(f"invalid type: '{dtype}'")
-        dtype = (TYPE_NAMES | COMPLEX_TYPE_NAMES)[name]
+        if place and place not in KNOWN:
+            raise ValueError(f"invalid type: '{dtype}'")
+        return to(self, place or "cpu", (TYPE_NAMES | COMPLEX_TYPE_NAMES)[name])
     elif isinstance(dtype, type):
         if dtype.__name__ not in TYPE_NAMES:
             raise ValueError(f"invalid type: '{dtype.__name__}'")
@@ -144,7 +149,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    return cast(self, other._dtype)
+    return to(self, other.device, other._dtype)
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
@@ -230,21 +235,33 @@ def reduce_ex(self: Tensor, protocol: int) -> tuple:
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             "protocol at the moment."
         )
-    values = np.ascontiguousarray(look(self))
+    state = (_picklable(self, protocol), self._dtype.name, tuple(self._shape), self.requires_grad)
+    where = () if self.device is CPU else (str(self.device),)
+    return (rebuild, (type(self), *state, dict(self.__dict__), *where))
+
+
+def _picklable(tensor: Tensor, protocol: int) -> Any:
+    """Its bytes; None of a tensor without values."""
+    if tensor.is_meta:
+        return None
+    values = np.ascontiguousarray(look(tensor))
     if protocol >= 5:
-        data: Any = pickle.PickleBuffer(values.reshape(-1).view(np.uint8))
-    else:
-        data = values.tobytes()
-    state = (data, self._dtype.name, tuple(self._shape), self.requires_grad)
-    return (rebuild, (type(self), *state, dict(self.__dict__)))
+        return pickle.PickleBuffer(values.reshape(-1).view(np.uint8))
+    return values.tobytes()
 
 
 def rebuild(
-    cls: type, data: Any, dtype: str, shape: tuple, requires_grad: bool, extra: dict
-) -> Tensor:
-    """A tensor from its pickled parts."""
+    cls: type, data: Any, dtype: str, shape: tuple, requires_grad: bool, extra: dict,
+    place: str = "cpu",
+) -> Tensor:  # fmt: skip
+    """A tensor from its pickled parts, on the device on which it was."""
     kind = find_dtype(dtype)
-    made = new_tensor(data_node(np.frombuffer(data, kind.np).reshape(shape), kind))
+    if data is None:
+        made = new_tensor(no_value_node(shape, kind))
+    else:
+        made = new_tensor(data_node(np.frombuffer(data, kind.np).reshape(shape), kind))
+    if find_device(place) not in (CPU, META):
+        made = to_place(made, find_device(place)).detach()
     if cls is not Tensor:
         made = Tensor._make_subclass(cls, made, requires_grad)
     elif requires_grad:

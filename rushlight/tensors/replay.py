@@ -234,26 +234,32 @@ class Replay:
         copies = self.overwritten.copies(nodes)
         for place, copy in copies.items():
             addresses[place] = copy.address
-        numbers = self.numbers
-        for generator, used, positions in self.draws:
-            seed, offset = generator.draw(used)
-            for position, step in positions:
-                numbers[position] = seed if step is None else offset + step
         held = self.held.find(tensors) if self.held is not None else ()
         with Uninterrupted(self.overwrites):
             results = self.room.take(addresses[: self.inputs], held)
             arena = self.room.with_arena()
-            try:
-                run_at(self.program, self.room.pointers, self.values, nodes, numbers)
-            except RunFailed as failed:
-                for generator, used, _ in self.draws:
-                    generator.draw(-used)
-                raise with_line(failed.error, self.lines.get(failed.at, "")) from None
+            self._compute(nodes)
             del arena
             if copies or self.needs_all:
                 for result, place in self.room.over:
                     results[result] = copies.get(place) or nodes[place].buffer
             return self._place(results, storages, nodes, tensors, copies, bool(held))
+
+    def _compute(self, nodes: list[Node]) -> None:
+        """Run the program; random numbers are used only if it comes to its end."""
+        numbers = self.numbers
+        for generator, used, positions in self.draws:
+            seed, offset = generator.draw(used)
+            for position, step in positions:
+                numbers[position] = seed if step is None else offset + step
+        try:
+            run_at(self.program, self.room.pointers, self.values, nodes, numbers)
+        except BaseException as ended:
+            for generator, used, _ in self.draws:
+                generator.draw(-used)
+            if isinstance(ended, RunFailed):
+                raise with_line(ended.error, self.lines.get(ended.at, "")) from None
+            raise
 
     def _find(self, tensors: Sequence[Tensor]) -> list[Any] | None:
         """The storages; None if two of them are one now, or one is not of its kind."""

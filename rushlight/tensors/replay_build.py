@@ -12,13 +12,15 @@ import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from rushlight.base.pytree import flatten
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.program import lines_of_host_calls
+from rushlight.engine.program import Program, lines_of_host_calls
 from rushlight.engine.realize import (
     find_donated,
     run_program,
@@ -112,20 +114,12 @@ class Builder:
                    if isinstance(leaf, Tensor)]  # fmt: skip
         self._check_kept()
         draws, tracked = self._numbers(recording)
-        program, values = realize.PROGRAMS.find(recording, donated, site_text)
-        if program.device != "cpu":
-            raise Refused(f"it computes on the device '{program.device}'")
-        with Uninterrupted(bool(donated)):
-            try:
-                buffers = run_program(
-                    program, values, [node.buffer for node in recording.inputs], recording.numbers
-                )
-            except RunFailed as failed:
-                mark_failed(recording, failed)
-                raise_failed(recording.roots)
-                raise failed.error from None
-            for node, buffer in zip(recording.roots, buffers, strict=True):
-                node.become_leaf(buffer)
+        try:
+            program, values = self._compute(recording, donated)
+        except RunFailed as failed:
+            mark_failed(recording, failed)
+            raise_failed(recording.roots)
+            raise failed.error from None
         forget_changes(any_failed())
         return Replay(
             self.snapshot.seal(self.free), self.guards, self._fixed_arguments(), had_grad,
@@ -136,6 +130,27 @@ class Builder:
             self.grad_results, moved_counters(self.session, self.arguments),
             lines_of_host_calls(program, recording),
         )  # fmt: skip
+
+    def _compute(self, recording: Recording, donated: frozenset[int]) -> tuple[Program, np.ndarray]:
+        """Find the program and run it; gives it and its sizes. What ends it early, but an error of
+        the user's (out of memory, Ctrl-C), leaves all as it was before the call."""
+        try:
+            program, values = realize.PROGRAMS.find(recording, donated, site_text)
+            if program.device != "cpu":
+                raise Refused(f"it computes on the device '{program.device}'")
+            inputs = [node.buffer for node in recording.inputs]
+            with Uninterrupted(bool(donated)):
+                buffers = run_program(program, values, inputs, recording.numbers)
+                for node, buffer in zip(recording.roots, buffers, strict=True):
+                    node.become_leaf(buffer)
+                self.session.ran = True
+        except (RunFailed, Refused):
+            raise
+        except BaseException:
+            if not self.session.ran:
+                self.session.take_back()
+            raise
+        return program, values
 
     def _fixed_arguments(self) -> list[tuple[int, Storage]]:
         ways = [(i, t._storage, self.ways.get(t._storage)) for i, t in enumerate(self.arguments)]

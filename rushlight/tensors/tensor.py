@@ -27,6 +27,10 @@ from rushlight.tensors.storage import EAGER, SNAPSHOT_BYTES, Counter, Storage
 from rushlight.tensors.view import View, read_through
 
 
+def _is_on(kind: str) -> property:
+    return property(lambda tensor: DEVICES.used and tensor.device.type == kind)
+
+
 class Tensor(GradSide):
     """A multi-dimensional array of one dtype.
 
@@ -216,11 +220,8 @@ class Tensor(GradSide):
     def layout(self) -> Any:
         return LEGACY.strided
 
-    @property
-    def is_cuda(self) -> bool:
-        return False
-
-    is_sparse = is_quantized = is_mps = is_xpu = is_mkldnn = is_nested = is_cuda
+    is_cuda, is_xpu, is_mps = map(_is_on, ("cuda", "xpu", "mps"))
+    is_sparse = is_quantized = is_mkldnn = is_nested = property(lambda _: False)
 
     def is_floating_point(self) -> bool:
         return self._dtype.kind == "float"
@@ -232,7 +233,7 @@ class Tensor(GradSide):
         return self._dtype.is_signed
 
     def get_device(self) -> int:
-        return -1
+        return -1 if self.device in (CPU, META) else self.device.index or 0
 
     # The same memory ----------------------------------------------------------------------
 

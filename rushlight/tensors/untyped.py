@@ -19,6 +19,7 @@ from rushlight.base.devices import CPU, device
 from rushlight.base.dtypes import DType, uint8
 from rushlight.base.errors import NotSupportedError
 from rushlight.engine.live import live_refs
+from rushlight.engine.realize import flush
 from rushlight.tensors.cells import own_array
 from rushlight.tensors.convert import set_ as set_from_tensor
 from rushlight.tensors.from_data import over_array
@@ -28,7 +29,8 @@ from rushlight.tensors.tensor import Tensor, base_of, new_tensor
 
 
 def own_memory(storage: Storage) -> np.ndarray:
-    """The memory of a cell, shared with no other cell."""
+    """The memory of a cell, shared with no other cell. Who has its address may write there: what
+    was recorded before is computed, and nothing made of it is kept (runtime/packed.py)."""
     if storage.foreign is None:
         array = storage.array()
         node = storage.node
@@ -36,6 +38,8 @@ def own_memory(storage: Storage) -> np.ndarray:
             ref is not storage and ref.node is node for ref in live_refs()
         ):
             storage.hold(data_node(array, node.dtype))
+        flush()
+        storage.node.buffer.private = False
     return storage.array()
 
 
@@ -104,7 +108,7 @@ class UntypedStorage:
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._memory().__dlpack__(**options)
@@ -163,7 +167,7 @@ class UntypedStorage:
         return UntypedStorage(self._bytes())
 
     def cpu(self) -> UntypedStorage:
-        return self
+        return self if self.device is CPU else self.clone()
 
     def copy_(self, source: UntypedStorage, non_blocking: Any = None) -> UntypedStorage:
         """Take over the bytes of another storage of this size."""
@@ -221,11 +225,11 @@ class TypedStorage:
 
     @property
     def device(self) -> device:
-        return CPU
+        return self._untyped_storage.device
 
     @property
     def is_cuda(self) -> bool:
-        return False
+        return self.device.type == "cuda"
 
     def _elements(self) -> np.ndarray:
         return self._untyped_storage._bytes().view(self.dtype.np)
@@ -271,8 +275,8 @@ def storage(self: Tensor) -> TypedStorage:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now: for comparing, not for writing. An in-place op may
-    move the value."""
+    """The address of the first element now. An in-place op may move the value; what is written
+    there from outside is seen by all that is recorded later, as long as it has not moved."""
     if self.numel() == 0:
         return 0
     memory = own_memory(self._storage)

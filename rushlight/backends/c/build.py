@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rushlight.backends.c.caps import FLAGS, SLOTS, find_compiler
+from rushlight.backends.c.caps import FLAGS, find_compiler
 from rushlight.backends.c.language import C
 from rushlight.backends.cfamily.code import ThreadProgram
 from rushlight.backends.cfamily.context import Machine
@@ -52,8 +52,7 @@ def dump(executable: GroupExecutable) -> bytes:
     return executable.binary
 
 
-def restore(program: Program, data: bytes) -> GroupExecutable:
+def restore(program: Program, data: bytes, caps: Caps) -> GroupExecutable:
     """From what `dump` wrote; the program is lowered again, which is quick."""
-    machine = Machine.of(Caps("c", groups=SLOTS))
-    (found,) = attach([lower_program(program, machine)], "", data)
+    (found,) = attach([lower_program(program, Machine.of(caps))], "", data)
     return found

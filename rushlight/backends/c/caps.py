@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
-import platform
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
+from rushlight.backends.cfamily.compilers import cpu_flags, version_of
 from rushlight.base.config import available_cores, config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps, Missing
@@ -33,7 +30,7 @@ def find() -> Caps | Missing:
             f"{config.c_compiler!r} of RUSHLIGHT_CC" if config.c_compiler else "cc, gcc or clang"
         )
         return Missing(f"no C compiler ({named})", "install gcc or clang, or pip install ziglang")
-    said = version_of(command)
+    said = version_of(command[:-1])
     if isinstance(said, Missing):
         return said
     threads = config.num_threads or available_cores()
@@ -57,26 +54,3 @@ def find_compiler(wanted: str) -> tuple[str, ...]:
     if not wanted and importlib.util.find_spec("ziglang") is not None:
         return (sys.executable, "-m", "ziglang", "cc", "-mcpu=native")
     return ()
-
-
-@functools.cache
-def version_of(command: tuple[str, ...]) -> str | Missing:
-    """What the compiler says it is."""
-    try:
-        done = subprocess.run([*command[:-1], "--version"], capture_output=True, text=True)
-    except OSError as error:
-        return Missing(f"the C compiler {command[0]} does not start: {error}")
-    if done.returncode:
-        return Missing(f"the C compiler {command[0]} fails: {done.stderr.strip()[:200]}")
-    return done.stdout.splitlines()[0] if done.stdout else "unknown"
-
-
-@functools.cache
-def cpu_flags() -> str:
-    """Stands for the instructions of this CPU: code for another one must not be found."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    found = sorted({line for line in lines if line.startswith(("flags", "Features", "isa"))})
-    return platform.machine() + hashlib.sha256("".join(found).encode()).hexdigest()[:16]

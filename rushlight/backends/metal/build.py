@@ -11,13 +11,12 @@ from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.cfamily.native import Library
 from rushlight.backends.cfamily.run import GroupExecutable, GroupPlan
 from rushlight.backends.cfamily.text import print_programs
-from rushlight.backends.metal.caps import find
 from rushlight.backends.metal.driver_impl import compile_pipelines, load_on_device
 from rushlight.backends.metal.emulate import PREFIX, emulated_library
 from rushlight.backends.metal.language import Metal
 from rushlight.backends.metal.package import find_library
 from rushlight.base.config import config
-from rushlight.compiler.target import Caps, Missing, Plan
+from rushlight.compiler.target import Caps, Plan
 from rushlight.compiler.tile.ir import Program
 
 
@@ -58,9 +57,6 @@ def dump(executable: GroupExecutable) -> bytes:
     return executable.binary
 
 
-def restore(program: Program, data: bytes) -> GroupExecutable:
-    caps = find()
-    if isinstance(caps, Missing):
-        raise ValueError(caps.reason)
+def restore(program: Program, data: bytes, caps: Caps) -> GroupExecutable:
     (found,) = attach(lower_programs([program], Machine.of(caps)), "", data)
     return found

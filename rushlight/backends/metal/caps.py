@@ -8,9 +8,9 @@ itself.
 from __future__ import annotations
 
 import functools
-import platform
 import shutil
 
+from rushlight.backends.cfamily.compilers import cpu_flags, version_of
 from rushlight.backends.metal.driver_impl import find_device, find_matrices
 from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
@@ -28,7 +28,10 @@ def find() -> Caps | Missing:
         compiler = find_compiler()
         if compiler is None:
             return Missing("no C++ compiler for the emulation", "install g++ or clang++")
-        return caps_of("emulation", f"emulated by {compiler} on {platform.machine()}")
+        said = version_of((compiler,))
+        if isinstance(said, Missing):
+            return said
+        return caps_of("emulation", f"emulated by {compiler}, {said}, on {cpu_flags()}")
     found = find_device()
     if isinstance(found, Missing):
         return found

@@ -10,10 +10,10 @@ from rushlight.backends.cfamily.context import Machine
 from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.cfamily.run import GroupExecutable
 from rushlight.backends.cfamily.text import print_programs
-from rushlight.backends.opencl.driver_impl import find, has_doubles, require_driver
+from rushlight.backends.opencl.driver_impl import has_doubles, require_driver
 from rushlight.backends.opencl.language import OpenCL
 from rushlight.base.errors import BackendError
-from rushlight.compiler.target import Caps, Missing
+from rushlight.compiler.target import Caps
 from rushlight.compiler.tile.ir import Program
 
 
@@ -60,14 +60,13 @@ def dump(executable: GroupExecutable) -> bytes:
     return executable.binary
 
 
-def restore(program: Program, data: bytes) -> GroupExecutable:
+def restore(program: Program, data: bytes, caps: Caps) -> GroupExecutable:
     """From what `dump` wrote; the program is lowered again, which is quick."""
-    driver, caps = require_driver(), find()
-    assert not isinstance(caps, Missing)
-    loaded = driver.cl.Program(driver.context, [driver.device], [data])
+    driver = require_driver()
+    lowered = lower_programs([program], Machine.of(caps))
     try:
-        loaded = loaded.build()
+        loaded = driver.cl.Program(driver.context, [driver.device], [data])
+        (found,) = attach(lowered, "", data, loaded.build(options=driver.options))
     except driver.cl.Error as error:
         raise ValueError(f"not a program of this driver: {error}") from error
-    (found,) = attach(lower_programs([program], Machine.of(caps)), "", data, loaded)
     return found

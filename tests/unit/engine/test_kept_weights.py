@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 from functools import partial
@@ -43,6 +44,14 @@ def warm(f) -> None:
     for _ in range(3):
         check(f)
     assert PACKED.nbytes() > 0
+
+
+def test_what_waits_is_computed_before_somebody_writes_at_an_address():
+    w = torch.ones(30, 30)
+    y = w @ w
+    (ctypes.c_float * 900).from_address(w.data_ptr())[0] = 5
+    assert y[0, 0].item() == 30
+    assert (w @ w)[0, 0].item() == 54
 
 
 CASES = [(9, 576, 576), (33, 1000, 577), (200, 640, 1536), (50, 130, 3000), (17, 777, 129)]
@@ -110,9 +119,23 @@ def write_storage(w):
     w.untyped_storage().fill_(0)
 
 
+def write_at_its_address(w):
+    elements = (ctypes.c_float * w.numel()).from_address(w.data_ptr())
+    elements[7] += 30
+
+
+def write_at_its_storage(w):
+    elements = (ctypes.c_float * w.numel()).from_address(w.untyped_storage().data_ptr())
+    elements[7] += 30
+
+
+def write_by_dlpack(w):
+    np.from_dlpack(w)[5, 5] += 30
+
+
 CHANGES = [
     add_in_place, write_a_part, set_data, write_data, write_by_numpy, write_a_view, copy,
-    write_storage,
+    write_storage, write_at_its_address, write_at_its_storage, write_by_dlpack,
 ]  # fmt: skip
 
 
