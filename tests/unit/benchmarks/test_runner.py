@@ -34,7 +34,7 @@ def test_every_workload_has_a_title_and_cases(run):
 
 def test_only_chooses_by_part_of_the_name(run):
     assert run.chosen_cases("softmax/") == [("softmax", "rows")]
-    assert len(run.chosen_cases("matmul")) == 13
+    assert {workload for workload, _ in run.chosen_cases("matmul/")} == {"matmul"}
     assert run.chosen_cases("nothing of the kind") == []
 
 
