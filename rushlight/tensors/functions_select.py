@@ -23,15 +23,19 @@ from rushlight.tensors.indexing import check_same, getitem, put
 from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import check_number
+from rushlight.tensors.places import beside
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name, number_name
 
 
-def known(array: np.ndarray) -> Tensor:
-    """A tensor of values already computed."""
-    return new_tensor(data_node(np.asarray(array), dtype_of_numpy(array.dtype)))
+def known(array: np.ndarray, like: Tensor | None = None) -> Tensor:
+    """A tensor of values already computed, on the device of `like`; a table without it goes with
+    tensors of any device."""
+    node = data_node(np.asarray(array), dtype_of_numpy(array.dtype))
+    node.buffer.device = None
+    return new_tensor(node) if like is None else beside(new_tensor(node), like)
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
@@ -42,7 +46,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         rows = np.zeros((int(bool(look(input))), 0), np.int64)
     else:
         rows = np.stack(places, 1).astype(np.int64)
-    result = known(rows)
+    result = known(rows, input)
     return result if out is None else write_out(out, result)
 
 
@@ -54,7 +58,7 @@ def nonzero_indices(input: Tensor) -> tuple[Tensor, ...]:
     values = look(input)
     if values.ndim == 0:
         values = values.reshape(1)
-    return tuple(known(place.astype(np.int64)) for place in np.nonzero(values))
+    return tuple(known(place.astype(np.int64), input) for place in np.nonzero(values))
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -34,11 +34,11 @@ def unique(
     values = look(input)
     found = np.unique(values, return_inverse=True, return_counts=True, axis=dim)
     inverse = found[1].reshape(values.shape if dim is None else -1)
-    results = [known(found[0])]
+    results = [known(found[0], input)]
     if return_inverse:
-        results.append(known(inverse.astype(np.int64)))
+        results.append(known(inverse.astype(np.int64), input))
     if return_counts:
-        results.append(known(found[2].astype(np.int64)))
+        results.append(known(found[2].astype(np.int64), input))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -53,12 +53,13 @@ def unique_consecutive(
     if len(moved) > 1:
         fresh[1:] = (moved[1:] != moved[:-1]).reshape(len(moved) - 1, -1).any(1)
     starts = np.flatnonzero(fresh)
-    results = [known(np.moveaxis(moved[fresh], 0, axis))]
+    results = [known(np.moveaxis(moved[fresh], 0, axis), input)]
     if return_inverse:
         inverse = np.cumsum(fresh) - 1
-        results.append(known(inverse.reshape(input._shape if dim is None else -1).astype(np.int64)))
+        inverse = inverse.reshape(input._shape if dim is None else -1)
+        results.append(known(inverse.astype(np.int64), input))
     if return_counts:
-        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64)))
+        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64), input))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -95,7 +96,7 @@ def _repeated(repeats: Tensor) -> Tensor:
         raise RuntimeError("repeats can not be negative")
     totals = counts.sum(1)
     if len(counts) == 1:
-        return known(np.repeat(np.arange(size), counts[0]))
+        return known(np.repeat(np.arange(size), counts[0]), repeats)
     if (totals != totals[0]).any():
         look(repeats)  # the examples differ in size, so each is done alone
     return bounds_up_to(apply(ops.cumsum, (repeats.to(int64), 0)), int(totals[0]))
