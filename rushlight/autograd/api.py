@@ -9,6 +9,7 @@ from rushlight import ops
 from rushlight.autograd import engine
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import DEVICES
 from rushlight.ir.node import const_node
 
 
@@ -113,9 +114,11 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, seeds, retain=retain, create_graph=create_graph, capture=edges,
                        accumulate=False)  # fmt: skip
+    if DEVICES.used:  # one that depends on no value is nowhere yet
+        found = [g if g is None else g.to(t.device) for g, t in zip(found, inputs, strict=True)]
     if materialize_grads:
         return tuple(
-            TENSORS.make(zeros(tuple(t.shape), t.dtype)) if g is None else g
+            TENSORS.make(zeros(tuple(t.shape), t.dtype)).to(t.device) if g is None else g
             for g, t in zip(found, inputs, strict=True)
         )
     if not allow_unused and any(g is None for g in found):

@@ -29,8 +29,7 @@ from rushlight.runtime.allocator import Block
 class Buffer:
     """Memory. `foreign`: visible outside, so it is never donated or reused in place. `device`: the
     type of the device whose programs wrote it and read it, None for what goes with any. `private`:
-    once it has a value, only
-    programs write to it."""
+    once it has a value, only programs write to it."""
 
     __slots__ = (
         "__weakref__", "device", "address", "foreign", "nbytes", "owner", "private", "readonly",

@@ -252,6 +252,7 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     meta = variable._grad
     if not meta.requires:  # type: ignore[union-attr]
         return
+    grad = beside(grad, variable)
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
