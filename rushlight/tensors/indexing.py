@@ -31,7 +31,7 @@ from rushlight.tensors.functions_view import expand, permute, reshape, reshape_s
 from rushlight.tensors.index_checks import CHECK_LIMIT
 from rushlight.tensors.index_items import item_of, items_of, plain_key
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
-from rushlight.tensors.places import beside, index_beside
+from rushlight.tensors.places import index_beside, put_beside
 from rushlight.tensors.size import KEPT
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
@@ -160,7 +160,7 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if isinstance(value, bool | int | float | complex):
             value = new_tensor(number_node(value, self._dtype))
         else:
-            value = beside(tensor_of(value, self._dtype), self)
+            value = put_beside(tensor_of(value, self._dtype), self)
     if mask is not None and not value.dim() and mask._shape == self._shape[: mask.dim()]:
         trail = (1,) * (self.dim() - mask.dim())
         where = reshape(mask, (*mask._shape, *trail)) if trail else mask

@@ -24,7 +24,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
-from rushlight.tensors.places import beside
+from rushlight.tensors.places import put_beside
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
@@ -153,7 +153,7 @@ def assign(tensor: Tensor, result: Tensor) -> Tensor:
     if not tensor.numel():
         tensor._counter.version += 1
         return tensor
-    result = beside(result, tensor)
+    result = put_beside(result, tensor)
     if RISK.waits and storage.foreign is None:
         before = Before(tensor)
         _assign(tensor, result)
@@ -252,7 +252,7 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     meta = variable._grad
     if not meta.requires:  # type: ignore[union-attr]
         return
-    grad = beside(grad, variable)
+    grad = put_beside(grad, variable)
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]

@@ -23,7 +23,7 @@ def to_place(tensor: Tensor, place: device) -> Tensor:
     return apply(ops.to_device, (tensor, source, place.type), label="ToCopyBackward0")
 
 
-def beside(tensor: Tensor, other: Tensor) -> Tensor:
+def put_beside(tensor: Tensor, other: Tensor) -> Tensor:
     """The tensor where the other one is."""
     if not DEVICES.used:
         return tensor
@@ -33,4 +33,4 @@ def beside(tensor: Tensor, other: Tensor) -> Tensor:
 
 def index_beside(index: Tensor, other: Tensor) -> Tensor:
     """An index of the CPU goes with tensors of any device; another one stays where it is."""
-    return beside(index, other) if DEVICES.used and index.device is CPU else index
+    return put_beside(index, other) if DEVICES.used and index.device is CPU else index

@@ -142,3 +142,33 @@ def test_generators_and_autocast_know_the_device() -> None:
 def test_memory_that_numpy_sees_stays_on_its_device() -> None:
     x = there(1.0, 2.0)
     assert x.data_ptr() and x.device == THERE and (x + 1).device == THERE
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.tensor([1.0, 3.0], device=THERE).quantile(0.5),
+        lambda x: torch.isin(x, 3.0),
+        lambda x: torch.bincount(x.long()),
+        lambda x: torch.histc(x, 3),
+        lambda x: torch.linalg.matrix_power(torch.eye(2, device=THERE), 0),
+        lambda x: torch.linalg.vander(x, N=1),
+        lambda x: torch.bernoulli(x, 0.5),
+        lambda x: torch.nn.functional.adaptive_max_pool1d(x[None], 2),
+        lambda x: x.sum().sort()[1],
+        lambda x: torch.combinations(x),
+        lambda x: x.to_sparse_csr().to_dense() if x.dim() > 1 else x,
+    ],
+)
+def test_tables_of_the_library_go_with_any_device(function) -> None:
+    found = function(there(1.0, 2.0, 3.0))
+    assert found.device == THERE and len(str(found.tolist()))
+
+
+def test_data_of_the_user_is_on_the_cpu_or_the_current_device() -> None:
+    for made in (torch.tensor([1.0, 2.0]), torch.as_tensor([1.0, 2.0]), torch.asarray([1.0, 2.0])):
+        assert made.device.type == "cpu"
+        with pytest.raises(RuntimeError, match="found at least two devices"):
+            made + there(1.0, 2.0)
+    with THERE:
+        assert torch.as_tensor([1.0]).device == torch.asarray([1.0]).device == THERE
