@@ -23,7 +23,7 @@ try:
     import rushlight as torch
     w = torch.ones(300, 300, requires_grad=True)
     (w @ w).square().mean().backward()
-    print("ran", w.grad.sum().item())
+    print("ran", round(w.grad.sum().item()))
 except (MemoryError, RuntimeError) as error:
     print("error", type(error).__name__)
 """
