@@ -4,8 +4,8 @@
 
 Machine code made for the purpose runs on all threads at once: a copy of memory with plain and with
 non-temporal stores, reads of as much as each level of the caches holds, and multiply-adds between
-registers (float32, and bfloat16 where the CPU has `vdpbf16ps` or tile registers). A peak is the best
-of a few runs: what the machine does when nothing disturbs.
+registers (float32, and bfloat16 where the CPU has `vdpbf16ps` or tile registers). A peak is the
+best of a few runs: what the machine does when nothing disturbs.
 """
 
 import argparse

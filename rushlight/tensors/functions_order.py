@@ -92,7 +92,7 @@ def kthvalue(
                            f"{dim}")  # fmt: skip
     need_order("kthvalue_cpu", input)
     found = _kth(input, k, dim, keepdim)
-    return found if out is None else write_out_all("kthvalue", out, found)
+    return write_out_all("kthvalue", out, found)
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:

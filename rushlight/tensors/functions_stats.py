@@ -157,7 +157,7 @@ def _median(skip: bool, pair: type) -> Callable:
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
         found = pair((values, at))
-        return found if out is None else write_out_all(name, out, found)
+        return write_out_all(name, out, found)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "The lower median" + (
