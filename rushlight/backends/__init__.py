@@ -19,7 +19,6 @@ from rushlight.backends.flags import (
     opt_einsum,
     quantized,
 )
-from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Backend, Missing
 
 __all__ = [
@@ -60,11 +59,7 @@ def find_backend(name: str) -> Backend:
     """The backend called `name`; whether it can be used says its `find()`."""
     if name not in _MODULES:
         raise ValueError(f"backend: got {name!r}, there are {', '.join(map(repr, _MODULES))}")
-    try:
-        backend: Backend = import_module(_MODULES[name]).BACKEND
-    except OSError as error:  # a library that cannot be loaded; the first error says why
-        first = error.__context__ or error
-        raise BackendError(f"the backend {name!r} cannot be loaded: {first}") from error
+    backend: Backend = import_module(_MODULES[name]).BACKEND
     return backend
 
 
