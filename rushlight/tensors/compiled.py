@@ -31,7 +31,7 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
-from rushlight.engine.programs import Program, measured
+from rushlight.engine.program import Program, measured
 from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node

@@ -19,7 +19,7 @@ from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
 from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.programs import Layout, Program
+from rushlight.engine.program import Layout, Program
 from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node

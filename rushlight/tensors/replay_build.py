@@ -20,7 +20,7 @@ from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, lines_of_host_calls
+from rushlight.engine.program import Program, lines_of_host_calls
 from rushlight.engine.realize import (
     find_donated,
     run_program,

@@ -25,7 +25,7 @@ from rushlight.base.pytree import LEAF, unflatten
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note_again
-from rushlight.engine.programs import Program
+from rushlight.engine.program import Program
 from rushlight.engine.realize import PENDING, flush
 from rushlight.engine.snapshot import Snapshot
 from rushlight.engine.undo import RISK, note_change

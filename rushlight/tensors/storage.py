@@ -144,6 +144,8 @@ def value_of(node: Node) -> np.ndarray:
 
 def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
     """A window over row-major memory, strides and offset in elements."""
+    if 0 in shape:
+        return array.reshape(-1)[:0].reshape(shape)
     size = array.itemsize
     memory = array.reshape(-1).view(np.uint8)
     return np.ndarray(shape, array.dtype, memory, offset * size, [s * size for s in strides])
