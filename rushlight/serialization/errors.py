@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.base.errors import OutOfMemoryError
+from rushlight.tensors.namespace import OutOfMemoryError
 
 
 class CorruptFileError(RuntimeError):
