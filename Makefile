@@ -41,6 +41,8 @@ backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_me
     engine/test_kernels_of_backends_on_disk.py)
 cute_tests := $(addprefix tests/unit/backends/,test_cute.py test_cute_attention.py test_cute_run.py \
     test_makers.py)
+# Other tools watch or run what was generated: Oclgrind (races), qemu-aarch64 with a cross compiler.
+watched_tests := $(addprefix tests/unit/backends/,test_races.py test_arm.py)
 test-backends test-backends-quick: export RUSHLIGHT_METAL_EMULATION = 1
 test-backends test-backends-quick: export RUSHLIGHT_TRITON_INTERPRET = 1
 test-backends test-backends-quick: export RUSHLIGHT_OPENCL_OPTIONS = -cl-opt-disable
@@ -52,6 +54,7 @@ test-backends: $(VENV)/.with-test  ## conformance and models on every backend (B
 	$(python) -m pytest -n 2 tests/unit/backends/test_wgsl.py -q $(ARGS)
 	$(python) -m pytest -n 2 $(backend_tests) -q $(ARGS)
 	$(python) -m pytest -n 2 $(cute_tests) -q $(ARGS)
+	$(python) -m pytest -n 2 $(watched_tests) -q $(ARGS)
 
 # Where pip has Intel's runtime: x86 on Linux. Its libraries lie in the environment's lib.
 intel_icd = build/intel-icd

@@ -1,4 +1,4 @@
-"""torch.accelerator: the GPU that is there, of KINDS; often none (see names/absent.py).
+"""torch.accelerator: the GPU that is there, of ACCELERATORS; often none (see names/absent.py).
 
 Telemetry is Rushlight's own here, for any device: `utilization("opencl")`, `temperature("cuda:1")`.
 """
@@ -8,18 +8,17 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from rushlight.base.devices import ACCELERATORS
 from rushlight.base.devices import device as _device
 from rushlight.engine.devices import sensors_of
 from rushlight.names.absent import Absent, Here, absent_class
 from rushlight.tensors import device_calls
 
 NO_ACCELERATOR = RuntimeError("Cannot access accelerator device when none is available.")
-# OpenCL and Vulkan may be the CPU again, so that they are for those who name them.
-KINDS = ("cuda", "xpu", "mps")
 
 
 def _kind() -> str | None:
-    return next(filter(device_calls.is_here, KINDS), None)
+    return next(filter(device_calls.is_here, ACCELERATORS), None)
 
 
 def _set_device(device: Any) -> None:

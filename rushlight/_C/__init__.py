@@ -142,8 +142,8 @@ def _is_alias_of(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _get_accelerator(check: Any = None) -> torch.device:
-    """The CPU: there is no other device."""
-    return torch.device("cpu")
+    """The GPU that is there, else the CPU."""
+    return torch.accelerator.current_accelerator() or torch.device("cpu")
 
 
 def _get_default_device() -> str:

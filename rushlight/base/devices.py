@@ -15,6 +15,10 @@ KNOWN = (
     "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
 )  # fmt: skip
 
+# What scripts take when it is there. OpenCL and Vulkan may be the CPU again, so that they are for
+# those who name them.
+ACCELERATORS = ("cuda", "xpu", "mps")
+
 
 class device:
     """torch.device("cpu"), torch.device("cuda", 1), torch.device("cuda:1")."""

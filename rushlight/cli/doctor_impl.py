@@ -162,7 +162,7 @@ def _examine_use() -> list[Line]:
 def examine_backends() -> list[Line]:
     folder = PACKAGE / "backends"
     names = sorted(path.parent.name for path in folder.glob("*/__init__.py"))
-    lines = [_examine_backend(name) for name in names if name != "cfamily"]
+    lines = [line for name in names if name != "cfamily" for line in _examine_backend(name)]
     chosen = config.backend
     if chosen not in names:
         have = ", ".join(names) or "none"
@@ -170,26 +170,43 @@ def examine_backends() -> list[Line]:
     return lines
 
 
-def _examine_backend(name: str) -> Line:
-    """Ask the manifest of a backend for its device."""
+def _examine_backend(name: str) -> list[Line]:
+    """Ask the manifest of a backend for its device, and for which tensors it computes."""
     missing: State = "problem" if name == config.backend else "info"
+    registry: Any = importlib.import_module("rushlight.backends")
+    owners = getattr(registry, "DEVICE_BACKENDS", {})
+    kinds = [kind for kind, backend in owners.items() if backend == name]
+    named = ", ".join(f'torch.device("{kind}")' for kind in kinds)
     try:
         manifest: Any = importlib.import_module(f"rushlight.backends.{name}").BACKEND
         found = manifest.find()
     except Exception as error:
-        return Line(missing, name, _reason(error))
+        return [Line(missing, name, _reason(error))]
     # A backend that is not there answers with a reason instead of its capabilities.
     if hasattr(found, "reason"):
-        fix = f" ({found.fix})" if getattr(found, "fix", "") else ""
-        return Line(missing, name, f"not here: {found.reason}{fix}")
-    return Line(
-        "ok", name, _describe(found) + (", the CPU uses it" if missing == "problem" else "")
+        without = f"not here, nor {named}" if kinds else "not here"
+        return [Line(missing, name, f"{without}: {_why(found)}")]
+    serves = getattr(manifest, "serves", None)
+    others = {kind: serves(kind) for kind in kinds if serves is not None}
+    lines = [Line("info", kind, f"not here: {_why(why)}") for kind, why in others.items() if why]
+    uses = [f'torch.device("{kind}")' for kind in kinds if not others.get(kind)]
+    uses += ["the CPU uses it"] if missing == "problem" else []
+    return [Line("ok", name, ", ".join([_describe(found), *uses])), *lines]
+
+
+def _why(missing: Any) -> str:
+    return (
+        f"{missing.reason} ({missing.fix})" if getattr(missing, "fix", "") else str(missing.reason)
     )
 
 
 def _describe(caps: Any) -> str:
     """The capabilities that say most about a target."""
     parts = [str(getattr(caps, "name", caps))]
+    if getattr(caps, "group_threads", 1) > 1:
+        parts.append(f"groups of {caps.group_threads} threads")
+        parts += [f"subgroups of {caps.subgroup}"] if caps.subgroup > 1 else []
+        return f"{', '.join(parts)} ({', '.join(filter(None, caps.features.split('|')))})"
     for field, form in (("vector_bytes", "vectors of {} bytes"), ("threads", "{} threads")):
         if hasattr(caps, field):
             parts.append(form.format(getattr(caps, field)))

@@ -233,9 +233,7 @@ class CompiledFunction:
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
-            session.counters = [
-                (t, t._counter.version) for t in guards.tensors if t._counter is not t._storage
-            ]
+            session.counters = [(t, t._counter.version) for t in guards.tensors]
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:

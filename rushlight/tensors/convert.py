@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import CPU, KNOWN, META, find_device
+from rushlight.base.devices import ACCELERATORS, CPU, DEVICES, KNOWN, META, find_device
 from rushlight.base.devices import device as Device
 from rushlight.base.dtypes import (
     PYTHON_TYPES,
@@ -156,8 +156,23 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     return to(self, "cpu")
 
 
-def cuda(self: Tensor, *args: Any, **options: Any) -> Tensor:
-    return to(self, "cuda")
+def _mover(kind: str) -> Any:
+    def method(
+        self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+    ) -> Tensor:
+        """On a GPU; `device`: its number or name."""
+        if device is None or isinstance(device, int):
+            return to(self, Device(kind, device))
+        place = Device(device)
+        if place.type != kind:
+            raise RuntimeError(f"Invalid device, must be {kind} device")
+        return to(self, place)
+
+    method.__name__ = method.__qualname__ = kind
+    return method
+
+
+cuda, xpu = _mover("cuda"), _mover("xpu")
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
@@ -314,7 +329,10 @@ def is_shared(self: Tensor) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    """Itself: all memory is the host's, from which backends copy as it is."""
+    if all(map(DEVICES.why_missing, ACCELERATORS)):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return self
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
@@ -322,7 +340,8 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 METHODS = {
-    "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda, "clone": clone,
+    "to": to, "type": type_, "type_as": type_as, "cpu": cpu, "cuda": cuda,
+    "xpu": xpu, "clone": clone,
     "copy_": copy_, "fill_": fill_, "zero_": zero_, "__deepcopy__": deepcopy,
     "__reduce_ex__": reduce_ex, "resize_": resize_, "share_memory_": share_memory_,
     "is_shared": is_shared, "pin_memory": pin_memory, "is_pinned": is_pinned,

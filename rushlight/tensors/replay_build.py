@@ -223,7 +223,7 @@ class Builder:
     # results ------------------------------------------------------------------------------------
 
     def _updates(self) -> list[tuple[int, int, int, int]]:
-        updates = []
+        updates, counted = [], {tensor._counter for tensor, _ in self.session.counters}
         for ref, before in self.session.known.items():
             if ref.saved or not isinstance(ref, Storage) or ref.node is before:
                 continue
@@ -232,7 +232,7 @@ class Builder:
             place = self.place_of(ref)
             if self.sources.where[place][0] in ("view", "data"):
                 raise Refused("it changes a view that it was given")
-            versions = ref.version - self.session.versions[ref]
+            versions = 0 if ref in counted else ref.version - self.session.versions[ref]
             updates.append((place, *self._value(ref.node), versions))
         return updates
 
@@ -328,8 +328,8 @@ class Builder:
 
 
 def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:
-    """Counters of versions that are not their storage's, or numbers of arguments that have them,
-    and how far the call moves them on."""
+    """Counters of versions, or numbers of arguments that have them, and how far the call moves
+    them on."""
     moved = {t._counter: t._counter.version - before for t, before in session.counters}
     numbers = {t._counter: number for number, t in enumerate(arguments)}
     return [(numbers.get(c, c), versions) for c, versions in moved.items() if versions]

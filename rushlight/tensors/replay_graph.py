@@ -104,7 +104,7 @@ class GraphReplay:
         values = self.recipe.run(slots)
         for place, lines in self.risks:
             note_again(values[place], lines)
-        if self.counters:
+        if self.updates or self.counters:
             self._update(tensors, values)
         bases = [new_tensor(values[place]) for place, _, _ in self.bases]
         fn = self._function(tensors, values, bases)

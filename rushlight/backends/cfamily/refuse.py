@@ -19,7 +19,9 @@ from rushlight.ir.scalar import topological
 def refuse(program: Program, caps: Caps) -> list[str]:
     missing = sorted({d.name for d in dtypes_of(program)} - caps.dtypes)
     if missing:
-        return [f"no {name} on {caps.name}" for name in missing]
+        # Every language has truth values; here it is memory that cannot hold them.
+        where = {"bool": " in memory"}
+        return [f"no {name}{where.get(name, '')} on {caps.name}" for name in missing]
     try:
         lowered = lower_program(program, Machine.of(caps))
     except Refused as error:

@@ -138,6 +138,10 @@ class ModuleConvert(ModuleWalk):
         """Move all parameters and buffers to a GPU."""
         return self._apply(lambda tensor: tensor.cuda(device))
 
+    def xpu(self: Self, device: int | str | torch.device | None = None) -> Self:
+        """Move all parameters and buffers to an Intel GPU."""
+        return self._apply(lambda tensor: tensor.xpu(device))
+
     def to_empty(self: Self, *, device: Any, recurse: bool = True) -> Self:
         """Move to a device and leave the values undefined."""
         return self._apply(lambda t: torch.empty_like(t, device=device), recurse=recurse)

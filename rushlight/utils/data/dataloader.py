@@ -262,7 +262,7 @@ def as_loader(loader: Any) -> DataLoader:
 
 def has_gpu() -> bool:
     """Say if there is a GPU; without one pinned memory is of no use."""
-    return hasattr(torch, "cuda") and torch.cuda.is_available()
+    return torch.accelerator.is_available()
 
 
 def check_workers(

@@ -32,6 +32,25 @@ def test_every_workload_has_a_title_and_cases(run):
         assert workload.cases()
 
 
+def test_jax_is_a_rival_where_the_goals_name_it(run):
+    cases = {name: run.workloads.load(name).cases() for name in run.workloads.NAMES}
+    with_jax = {(n, c) for n, of in cases.items() for c in of if run.workloads.has_jax(n, c)}
+    assert {("mlp", "compiled"), ("softmax", "rows"), ("elementwise", "eager")} <= with_jax
+    assert all(callable(run.workloads.load(name).build_jax) for name, _ in with_jax)
+    for name in run.workloads.NAMES:
+        assert set(getattr(run.workloads.load(name), "JAX_CASES", ())) <= set(cases[name])
+
+
+def test_jax_has_a_column_of_its_own(run):
+    row = {"workload": "w", "case": "c", "goal": "", "peaks": {}}
+    row["results"] = {m: measured(run, s, {}) for m, s in
+                      (("rushlight", 2.0), ("torch", 6.0), ("jax", 3.0))}  # fmt: skip
+    for one in row["results"].values():
+        one.cpu_seconds = [1.0]
+    assert "jax: 3 s (1.50)" in run.report.line(row)
+    assert "| 3.00 | 3 s (1.50) |" in run.report.markdown([row], {})
+
+
 def test_only_chooses_by_part_of_the_name(run):
     assert run.chosen_cases("softmax/") == [("softmax", "rows")]
     assert {workload for workload, _ in run.chosen_cases("matmul/")} == {"matmul"}

@@ -1,8 +1,9 @@
 """The command line: subcommands, exit statuses, and a doctor that survives what is broken."""
 
+import importlib
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from rushlight import cli
 from rushlight.base.config import config
 from rushlight.cli import demo, doctor, doctor_impl
 from rushlight.cli.doctor_impl import Line
+from rushlight.compiler import target
 
 
 def test_no_subcommand_prints_help_and_gives_two(capsys):
@@ -64,6 +66,22 @@ def test_doctor_reports_every_section(capsys):
         assert part in out
 
 
+def test_doctor_names_devices_and_what_they_are(monkeypatch):
+    opencl = importlib.import_module("rushlight.backends.opencl")
+    caps = target.Caps("opencl", features="Some platform||A GPU", group_threads=256, subgroup=32)
+    found = replace(
+        opencl.BACKEND, find=lambda: caps,
+        serves=lambda kind: target.Missing("it is not") if kind == "xpu" else None,
+    )  # fmt: skip
+    monkeypatch.setattr(opencl, "BACKEND", found)
+    lines = {line.name: line for line in doctor_impl.examine_backends()}
+    text = "opencl, groups of 256 threads, subgroups of 32 (Some platform, A GPU), "
+    assert lines["opencl"] == Line("ok", "opencl", text + 'torch.device("opencl")')
+    assert lines["xpu"] == Line("info", "xpu", "not here: it is not")
+    if lines["metal"].state != "ok":
+        assert 'not here, nor torch.device("mps"): ' in lines["metal"].text
+
+
 def test_doctor_status_is_one_with_a_problem(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "examine", lambda: {"A": [Line("problem", "x", "is broken")]})
     assert cli.main(["doctor"]) == 1
@@ -99,7 +117,8 @@ class Missing:
 def backend_line(monkeypatch, find):
     module = SimpleNamespace(BACKEND=SimpleNamespace(find=find))
     monkeypatch.setattr(doctor_impl.importlib, "import_module", lambda name: module)
-    return doctor_impl._examine_backend("abacus")
+    (line,) = doctor_impl._examine_backend("abacus")
+    return line
 
 
 def test_backend_that_is_there_shows_its_capabilities(monkeypatch):

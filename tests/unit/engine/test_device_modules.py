@@ -67,6 +67,29 @@ def test_the_module_says_what_is_there(kind: str) -> None:
     assert torch.ones(2, dtype=torch.int8).type_as(x).device.type == kind
 
 
+@pytest.mark.parametrize("kind", ["cuda", "xpu"], indirect=True)
+def test_tensors_and_modules_move_to_the_gpu_that_is_named(kind: str) -> None:
+    x, layer = torch.ones(2), torch.nn.Linear(2, 1)
+    for place in ((), (0,), (f"{kind}:0",), (torch.device(kind),)):
+        assert getattr(x, kind)(*place).device.type == kind
+        assert getattr(layer, kind)(*place).weight.device.type == kind
+    with pytest.raises(RuntimeError, match="there is one device of this type"):
+        getattr(x, kind)(1)
+    with pytest.raises(RuntimeError, match=f"must be {kind} device"):
+        getattr(x, kind)("cpu")
+    assert torch._C._get_accelerator() == torch.device(kind)
+
+
+def test_loaders_that_pin_memory_run(kind: str) -> None:
+    loader = torch.utils.data.DataLoader(torch.arange(6.0), batch_size=3, pin_memory=True)
+    assert [batch.to(kind).tolist() for batch in loader] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_without_a_device_nothing_is_pinned(nowhere) -> None:
+    with pytest.raises(RuntimeError, match="none is available"):
+        torch.ones(2).pin_memory()
+
+
 def test_synchronize_computes_what_is_pending(kind: str) -> None:
     y = (torch.ones(3, device=kind) * 2).sum()
     assert y._storage.node.leaf != "buffer"
