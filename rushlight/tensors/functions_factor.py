@@ -23,8 +23,8 @@ from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import cholesky_solve, need_matrix, need_square
 from rushlight.tensors.functions_view import expand, matrix_transpose
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
+from rushlight.tensors.out import write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

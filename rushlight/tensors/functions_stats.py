@@ -30,9 +30,9 @@ from rushlight.tensors.functions_select import (
     scatter_reduce,
 )
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import result_type
+from rushlight.tensors.out import write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
