@@ -33,16 +33,10 @@ from rushlight.tensors.numbers import (
     result_type,
 )
 from rushlight.tensors.operands import need_tensor
-from rushlight.tensors.out import write_out
+from rushlight.tensors.out import finish
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
-
-
-def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
-    """`exact`: the dtype of `out` must be the result's."""
-    return result if out is None else write_out(out, result, exact)
-
 
 ACCEPTED = (Tensor, int, float, complex)
 

@@ -66,6 +66,11 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
     return assign(out, result)
 
 
+def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
+    """The result, in `out` if there is one. `exact`: the dtype of `out` must be the result's."""
+    return result if out is None else write_out(out, result, exact)
+
+
 def write_out_all(function: str, out: Any, results: Any, exact: bool = False) -> Any:
     """`out=` of a function with several results: a tensor for each; they come as `results` do.
     None: the results themselves."""
