@@ -7,11 +7,13 @@ from typing import Any
 from rushlight import ops
 from rushlight.autograd.engine import sum_of
 from rushlight.autograd.mode import STATE
+from rushlight.base.devices import DEVICES
 from rushlight.engine.capture import open_session
 from rushlight.engine.undo import RISK, note_change
 from rushlight.tensors.apply import apply
 from rushlight.tensors.before import GradBefore
 from rushlight.tensors.inplace import store
+from rushlight.tensors.placing import result_for
 from rushlight.tensors.tensor import Tensor, new_tensor
 
 
@@ -23,6 +25,8 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     assert side is not None
     if not side.requires:
         return
+    if DEVICES.used:
+        grad = result_for(variable, grad)
     session = open_session()
     if session is not None:
         session.note_grad(variable, side.grad)

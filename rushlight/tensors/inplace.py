@@ -14,6 +14,7 @@ from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import DEVICES
 from rushlight.engine.realize import flush
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
@@ -21,6 +22,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before
 from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
+from rushlight.tensors.placing import result_for
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Grad, Tensor, edge_of
@@ -144,6 +146,8 @@ def assign(tensor: Tensor, result: Tensor) -> Tensor:
     if not tensor.numel():
         tensor._counter.version += 1
         return tensor
+    if DEVICES.used:
+        result = result_for(tensor, result)
     if RISK.waits and storage.foreign is None:
         before = Before(tensor)
         _assign(tensor, result)
