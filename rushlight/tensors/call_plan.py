@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from rushlight.autograd.node import Form
+from rushlight.autograd.record_fn import Form
 from rushlight.ir.complex_operands import check_complex
 from rushlight.ir.node import Meta, Node, meta_of
 from rushlight.ir.opdef import FROM_DECOMPOSITION, NotDifferentiable, OpDef

@@ -12,8 +12,9 @@ from typing import Any
 from rushlight import ops
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import GradFn, RecordFn
+from rushlight.autograd.node import GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.record_fn import RecordFn
 from rushlight.base.devices import DEVICES
 from rushlight.engine.realize import flush
 from rushlight.engine.undo import RISK, note_change

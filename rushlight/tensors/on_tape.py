@@ -6,12 +6,14 @@ that the gradient reads, and no others.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd.graph import values_read
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import Form, RecordFn, Saved, form_of, weak
+from rushlight.autograd.record_fn import Form, RecordFn, form_of
+from rushlight.autograd.saved import Saved
 from rushlight.ir.node import Node
 from rushlight.tensors.call_plan import CallPlan, Derived
 from rushlight.tensors.numbers import INEXACT
@@ -58,7 +60,7 @@ def put_on_tape(
             fn.saved[i] = Saved(src[i], None, None)
     out._grad = Grad(fn)
     if saves_out:
-        fn.saved_out = Saved(out._storage.node, out._counter, weak(fn))
+        fn.saved_out = Saved(out._storage.node, out._counter, weakref.ref(fn))
 
 
 def _plan_saves(
