@@ -31,8 +31,6 @@ from rushlight.base.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
-from rushlight.engine.realize import flush
-from rushlight.ir.device import device_of
 from rushlight.ir.node import const_node, no_value_node
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import number_node
@@ -40,6 +38,7 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
 from rushlight.tensors.interop import look
+from rushlight.tensors.placing import brought, to_place
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
@@ -90,15 +89,6 @@ def _asks_for_channels_last(tensor: Tensor, memory_format: Any) -> bool:
     """The order in memory stays, but what PyTorch copies for it shares no memory here either."""
     is_other = str(memory_format) in ("torch.channels_last", "torch.channels_last_3d")
     return is_other and not tensor.is_contiguous(memory_format)
-
-
-def to_place(tensor: Tensor, place: Device) -> Tensor:
-    """The tensor on another device, with its history."""
-    node = tensor._value()
-    if device_of(node) is not None:
-        flush((node,))  # it is computed where it is
-    source = tensor.device.type
-    return apply(ops.to_device, (tensor, source, place.type), label="ToCopyBackward0")
 
 
 def move(tensor: Tensor, place: Device, dtype: DType) -> Tensor:
@@ -184,6 +174,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     check_inplace(self)
     if not isinstance(src, Tensor):
         src = tensor_of(src)
+    src = brought(src, self)
     value = src
     if value._dtype is not self._dtype:
         value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")

@@ -16,6 +16,7 @@ from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
 from rushlight.autograd.node import GradFn, RecordFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.base.devices import DEVICES
 from rushlight.engine.capture import open_session
 from rushlight.engine.realize import flush
 from rushlight.engine.undo import RISK, note_change
@@ -24,6 +25,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.before import Before, GradBefore, OutBefore
 from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
+from rushlight.tensors.placing import result_for
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
@@ -152,6 +154,8 @@ def assign(tensor: Tensor, result: Tensor) -> Tensor:
     if not tensor.numel():
         tensor._counter.version += 1
         return tensor
+    if DEVICES.used:
+        result = result_for(tensor, result)
     if RISK.waits and storage.foreign is None:
         before = Before(tensor)
         _assign(tensor, result)
@@ -250,6 +254,8 @@ def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
     meta = variable._grad
     if not meta.requires:  # type: ignore[union-attr]
         return
+    if DEVICES.used:
+        grad = result_for(variable, grad)
     session = open_session()
     if session is not None:
         session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
