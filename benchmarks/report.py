@@ -38,9 +38,9 @@ def quantity(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def ratio(results) -> float | None:
+def ratio(results, rival: str = "torch") -> float | None:
     """How many times as fast Rushlight is; below one it is slower."""
-    ours, theirs = results.get("rushlight"), results.get("torch")
+    ours, theirs = results.get("rushlight"), results.get(rival)
     if ours is None or theirs is None or not (ours.seconds and theirs.seconds):
         return None
     if ours.failed or theirs.failed:
@@ -119,6 +119,9 @@ def cells(row) -> dict[str, str]:
         shown[f"{module} reason"] = measured.failed
     factor = ratio(results)
     shown["ratio"] = "" if factor is None else f"{factor:.2f}"
+    over_jax = ratio(results, "jax")
+    if over_jax is not None:
+        shown["jax"] += f" ({over_jax:.2f})"
     return shown
 
 
@@ -137,6 +140,8 @@ def line(row) -> str:
         f" {both(shown, 'above'):>13}"
         f"  {both(shown, 'rate')}"
     )
+    if "jax" in shown:
+        text += f"   jax: {shown['jax']}"
     if row["goal"]:
         text += f"   goal: {row['goal']}"
     for module in row["results"]:
@@ -152,15 +157,17 @@ def markdown(rows, machine: dict[str, str]) -> str:
         ", ".join(f"{name}: {value}" for name, value in machine.items()),
         "",
         "Medians, with the fastest and slowest repetition; *speed* is PyTorch's time over"
-        " Rushlight's, so above 1 Rushlight is faster. *Above*: memory of a run beyond its inputs"
+        " Rushlight's (in brackets: JAX's), so above 1 Rushlight is faster."
+        " *Above*: memory of a run beyond its inputs"
         " and results. *Processor*: time of all its threads, the median. In brackets: the share of"
         " what the machine can do.",
         "",
         peaks_line(rows[0]["peaks"] if rows else {}),
         "",
-        "| workload | rushlight | torch | speed | goal | first | processor | peak MiB | above MiB"
+        "| workload | rushlight | torch | speed | jax | goal | first | processor | peak MiB |"
+        " above MiB"
         " | rate |",
-        "| --- | --: | --: | --: | --- | --: | --: | --: | --: | --: |",
+        "| --- | --: | --: | --: | --: | --- | --: | --: | --: | --: | --: |",
     ]
     reasons = []
     for row in rows:
@@ -172,7 +179,8 @@ def markdown(rows, machine: dict[str, str]) -> str:
             for module in ("rushlight", "torch")
         ]
         lines.append(
-            f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'} | {row['goal']}"
+            f"| {shown['name']} | {times[0]} | {times[1]} | {shown['ratio'] or '-'}"
+            f" | {shown.get('jax', '-')} | {row['goal']}"
             f" | {both(shown, 'first')} | {both(shown, 'cpu')} | {both(shown, 'peak')}"
             f" | {both(shown, 'above')} | {both(shown, 'rate')} |"
         )

@@ -1,4 +1,4 @@
-"""Measure the workloads on Rushlight and, where it is installed, on PyTorch, in turn.
+"""Measure the workloads on Rushlight and, where they are installed, on PyTorch and JAX, in turn.
 
 `benchmarks/README.md` says what is measured and how. A workload that fails on one framework is
 reported with its reason, and the run goes on.
@@ -27,7 +27,7 @@ import workloads
 HERE = Path(__file__).resolve().parent
 
 # Names of the module and what the report calls it.
-RUSHLIGHT, TORCH = "rushlight", "torch"
+RUSHLIGHT, TORCH, JAX = "rushlight", "torch", "jax"
 
 
 class Failed(Exception):
@@ -71,6 +71,7 @@ class Worker:
         if args.threads:
             for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RUSHLIGHT_NUM_THREADS"):
                 environ[name] = str(args.threads)
+            environ["NPROC"] = str(args.threads)  # JAX asks this one
         self.errors = tempfile.TemporaryFile("w+", errors="replace")
         self.process = subprocess.Popen(
             [python, str(HERE / "worker.py"), module, workload, case],
@@ -132,6 +133,8 @@ def start_workers(frameworks: dict[str, str], workload: str, case: str, args, re
     """A worker for each framework that can build the case; the others get their reason."""
     workers = {}
     for module, python in frameworks.items():
+        if module == JAX and not workloads.has_jax(workload, case):
+            continue
         results[module] = Measured()
         try:
             workers[module] = Worker(python, module, workload, case, args)
@@ -201,7 +204,8 @@ def compare(frameworks: dict[str, str], workload: str, case: str, args) -> str:
         return "; ".join(reasons)
     if len(values) < 2:
         return "nothing to compare with"
-    error = relative_error(*values.values())
+    ours, *others = values.values()
+    error = max(relative_error(ours, theirs) for theirs in others)
     verdict = "agree" if error <= tolerance else "DIFFER"
     return f"{verdict}: largest difference {error:.1e} of the largest value, bound {tolerance:.0e}"
 
@@ -222,12 +226,13 @@ def relative_error(ours: list[np.ndarray], theirs: list[np.ndarray]) -> float:
 def find_frameworks(args) -> dict[str, str]:
     """The modules to measure, with the Python that has them."""
     frameworks = {} if args.no_rushlight else {RUSHLIGHT: sys.executable}
-    if args.no_torch:
-        return frameworks
-    if args.torch_python or importlib.util.find_spec(TORCH) is not None:
-        frameworks[TORCH] = args.torch_python or sys.executable
-    else:
-        print("PyTorch is not installed here: Rushlight alone (see --torch-python)")
+    if not args.no_torch:
+        if args.torch_python or importlib.util.find_spec(TORCH) is not None:
+            frameworks[TORCH] = args.torch_python or sys.executable
+        else:
+            print("PyTorch is not installed here (see --torch-python)")
+    if args.jax_python or importlib.util.find_spec(JAX) is not None:
+        frameworks[JAX] = args.jax_python or sys.executable
     return frameworks
 
 
@@ -267,6 +272,7 @@ def parse(argv: list[str] | None):
     add("--no-torch", action="store_true", help="Rushlight alone")
     add("--no-rushlight", action="store_true", help="PyTorch alone")
     add("--torch-python", help="a Python that has PyTorch, if this one has not")
+    add("--jax-python", help="the same for JAX, a rival in a few cases")
     add("--threads", type=int, default=0, help="threads of both (0: all cores)")
     add("--timeout", type=float, default=300.0, help="seconds for one repetition")
     add("--cold", action="store_true", help="empty caches of compiled code for every case")

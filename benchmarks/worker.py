@@ -24,6 +24,7 @@ import numpy as np
 
 import workloads
 
+JAX = "jax"
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -36,11 +37,14 @@ def flatten(result) -> list:
 
 def finish(result, torch=None) -> list[np.ndarray]:
     """Make all results exist in memory: nothing that is only promised counts as done."""
-    return [x if isinstance(x, float) else as_numpy(x.detach(), torch) for x in flatten(result)]
+    return [x if isinstance(x, float) else as_numpy(x, torch) for x in flatten(result)]
 
 
 def as_numpy(x, torch) -> np.ndarray:
     """The memory of a tensor; numpy has no bfloat16, so its bits are seen as integers."""
+    if not hasattr(x, "detach"):
+        return np.asarray(x)  # an array of JAX
+    x = x.detach()
     return x.view(torch.int16).numpy() if torch and x.dtype == torch.bfloat16 else x.numpy()
 
 
@@ -128,9 +132,10 @@ def guarded(work) -> dict:
 
 
 def build(module: str, workload: str, case: str) -> workloads.Case:
-    torch = importlib.import_module(module)
+    framework = importlib.import_module(module)
     definition = workloads.load(workload)
-    return definition.build(torch, **definition.cases()[case])
+    make = definition.build_jax if module == JAX else definition.build
+    return make(framework, **definition.cases()[case])
 
 
 def main(module: str, workload: str, case_name: str) -> int:

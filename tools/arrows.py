@@ -5,8 +5,6 @@ from source import PACKAGE
 # A part of the package may import the parts named here, and itself. "backends/registry" is the file
 # backends/__init__.py alone.
 _CORE = {"base", "ir", "ops"}
-_ENGINE = _CORE | {"compiler", "runtime", "autograd", "backends/registry", "engine"}
-_FRONT = {"tensors", "nn", "optim", "attention", "losses", "distributed", "serialization", "utils"}
 PUBLIC = {"rushlight"}
 ARROWS: dict[str, set[str]] = {
     "base": set(),
@@ -15,18 +13,15 @@ ARROWS: dict[str, set[str]] = {
     "autograd": _CORE,
     "compiler": _CORE,
     "runtime": {"base"},
-    "backends/registry": _CORE | {"compiler", "runtime"},
-    "backends": _CORE | {"compiler", "runtime", "backends/registry"},
+    "backends/registry": {"compiler"},
+    "backends": {"base", "ir", "compiler", "runtime", "backends/registry"},
     "engine": _CORE | {"compiler", "runtime", "backends/registry"},
     "tensors": _CORE | {"autograd", "engine", "runtime"},
     "attention": _CORE | {"autograd", "engine", "tensors"} | PUBLIC,
-    "distributed": _CORE
-    | {"autograd", "engine", "tensors", "nn", "optim", "runtime"}
-    | {"utils", "serialization", "amp", "overrides"}
-    | PUBLIC,
-    "_subclasses": {"overrides", "utils"} | PUBLIC,
+    "distributed": {"amp", "base", "nn", "optim", "overrides", "serialization", "utils"} | PUBLIC,
+    "_subclasses": {"overrides"} | PUBLIC,
     # Public namespaces that are one file at the top: they publish what `tensors` defines.
-    "linalg": {"base", "tensors"},
+    "linalg": {"tensors"},
     "special": {"tensors"},
     "masked": {"tensors"},
     "functional": {"tensors"},
@@ -35,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "random": {"tensors"},
     "safetensors": {"serialization"},
     "amp": PUBLIC,
-    "cuda": {"amp", "base", "runtime", "tensors"} | PUBLIC,
+    "cuda": {"amp", "base", "runtime", "tensors"},
     # Names that PyTorch scripts ask for; what they know is in tensors/device_calls.py.
     "accelerator": {"base", "engine", "tensors"},
     "cpu": {"base"},
@@ -47,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "types": PUBLIC,
     "overrides": {"tensors"} | PUBLIC,
     "sparse": {"overrides"} | PUBLIC,
-    "profiler": {"engine"} | PUBLIC,
+    "profiler": {"engine"},
     "hub": {"base"} | PUBLIC,
     "futures": set(),
     "monitor": set(),
@@ -81,12 +76,13 @@ ARROWS: dict[str, set[str]] = {
     "losses": PUBLIC | {"ops", "tensors"},
     # Loaded bytes become tensors without a copy; what is shared is written once (tensors.cells).
     "serialization": PUBLIC | {"tensors"},
-    "utils": {"base", "hub", "overrides"} | PUBLIC,
-    "export": _ENGINE | _FRONT | {"base", "fx", "overrides"} | PUBLIC,
-    "testing": _ENGINE | _FRONT | PUBLIC,
-    "cli": _ENGINE | _FRONT | {"export", "profiler", "testing"} | PUBLIC,
-    # rushlight/__init__.py gathers the public names of everything.
-    "rushlight": _ENGINE | _FRONT | {"export", "profiler", "testing"},
+    "utils": {"base", "overrides"} | PUBLIC,
+    "export": {"base", "fx", "overrides", "tensors"} | PUBLIC,
+    "testing": _CORE | {"backends/registry", "compiler", "engine", "runtime"} | PUBLIC,
+    # What one subcommand needs is loaded by its name when it runs.
+    "cli": {"base"} | PUBLIC,
+    # rushlight/__init__.py gathers the public names of everything; whole parts load when asked for.
+    "rushlight": {"autograd", "base", "ops", "tensors"},
 }
 
 # What every part but these may import: it knows nothing of any of them.

@@ -6,6 +6,8 @@ A workload is a module here with
     cases() -> {case name: dict of options}
     build(torch, **options) -> Case
     GOALS   {case name: what to reach, as text}, for those that have a goal
+    build_jax(jax, **options) -> Case
+            and JAX_CASES, names of cases, where JAX is a rival: the same in its style, under `jit`
 
 `build` makes the inputs and gives a `Case`. It uses the PyTorch API only, through the module it is
 given; its inputs come from numpy with a fixed seed (`from_numpy`), so that both frameworks see the
@@ -67,6 +69,11 @@ class Case:
 def from_numpy(torch: ModuleType, values: Any) -> Any:
     """A tensor with memory of its own: what numpy can change, a lazy framework has to copy."""
     return torch.from_numpy(values).clone()
+
+
+def has_jax(workload: str, case: str) -> bool:
+    """Is the case written for JAX, too?"""
+    return case in getattr(load(workload), "JAX_CASES", ())
 
 
 def goal(workload: str, case: str) -> str:

@@ -44,14 +44,23 @@ def build_gpt(torch, vocab=4096, block=256, layers=4, heads=8, width=256):
 
 def fill_weights(torch, model, seed=0):
     """Small normal weights from numpy and zero biases; the weights of norms stay one."""
-    rng = np.random.default_rng(seed)
+    named = list(model.named_parameters())
+    values = weights_of([tuple(p.shape) for _, p in named], seed)
     with torch.no_grad():
-        for name, p in model.named_parameters():
-            if p.dim() >= 2:
-                values = rng.standard_normal(tuple(p.shape), dtype=np.float32) * 0.02
-                p.copy_(from_numpy(torch, values))
-            elif name.endswith("bias"):
-                p.zero_()
+        for (name, p), value in zip(named, values, strict=True):
+            if p.dim() >= 2 or name.endswith("bias"):
+                p.copy_(from_numpy(torch, value))
+
+
+def weights_of(shapes, seed=0):
+    """An array for each shape: small normal numbers, zeros for one dim."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.standard_normal(shape, dtype=np.float32) * np.float32(0.02)
+        if len(shape) >= 2
+        else np.zeros(shape, np.float32)
+        for shape in shapes
+    ]
 
 
 def build_step(torch, model, batch=8, block=256, vocab=4096):

@@ -5,7 +5,7 @@ import numpy as np
 from workloads import Case, from_numpy
 
 TITLE = "linear, weights that do not change"
-ROWS, SHAPES = (8, 32, 256), ((2048, 2048), (1536, 576))
+ROWS, SHAPES = (8, 32, 256), ((2048, 2048), (1536, 576), (49152, 576))
 
 
 def cases():

@@ -62,13 +62,17 @@ def _analytical(outputs: list[Any], source: Any, number: int) -> np.ndarray:
     return np.stack(columns, 1) if columns else np.zeros((source.numel(), 0))
 
 
+def _differentiated(given: Sequence[Any]) -> list[int]:
+    return [i for i, t in enumerate(given) if TENSORS.is_tensor(t) and t.requires_grad]
+
+
 def gradcheck(
     func: Callable, inputs: Any, *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
     raise_exception: bool = True, nondet_tol: float = 0.0, **options: Any,
 ) -> bool:  # fmt: skip
     """True when the gradients of `func` at `inputs` agree with central differences."""
     given = list(inputs) if isinstance(inputs, tuple | list) else [inputs]
-    checked = [i for i, t in enumerate(given) if TENSORS.is_tensor(t) and t.requires_grad]
+    checked = _differentiated(given)
     if not checked:
         raise ValueError(
             "gradcheck expects at least one input tensor to require gradient, but none of them "
@@ -77,19 +81,18 @@ def gradcheck(
     with enable_grad():
         outputs = _outputs(func, given)
     for index in checked:
-        numerical = _numerical(func, given, index, eps)
-        for number, expected in enumerate(numerical):
-            if not outputs[number].requires_grad:
-                found = np.zeros_like(expected)
-            else:
+        for number, expected in enumerate(_numerical(func, given, index, eps)):
+            found = np.zeros_like(expected)
+            if outputs[number].requires_grad:
                 found = _analytical(outputs, given[index], number)
-            if not np.allclose(found, expected, rtol, atol, equal_nan=True):
-                if not raise_exception:
-                    return False
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {number} with respect to input {index},\n"
-                    f"numerical:{expected}\nanalytical:{found}\n"
-                )
+            if np.allclose(found, expected, rtol, atol, equal_nan=True):
+                continue
+            if not raise_exception:
+                return False
+            raise GradcheckError(
+                f"Jacobian mismatch for output {number} with respect to input {index},\n"
+                f"numerical:{expected}\nanalytical:{found}\n"
+            )
     return True
 
 
@@ -109,19 +112,16 @@ def gradgradcheck(
         ]  # fmt: skip
     else:
         seeds = list(grad_outputs) if isinstance(grad_outputs, tuple | list) else [grad_outputs]
-    count = len(given)
+    count, differentiated = len(given), _differentiated(given)
 
     def gradient(*args: Any) -> tuple:
-        sources, weights = args[:count], args[count:]
-        fresh = [
-            t.detach().requires_grad_(True) if TENSORS.is_tensor(t) and not t.requires_grad
-            and t.is_floating_point() and given[i].requires_grad else t
-            for i, t in enumerate(sources)
-        ]  # fmt: skip
+        sources, weights = list(args[:count]), args[count:]
+        for i in differentiated:
+            if not sources[i].requires_grad:
+                sources[i] = sources[i].detach().requires_grad_(True)
         with enable_grad():
-            found = _outputs(func, fresh)
-            wanted = [t for i, t in enumerate(fresh)
-                      if TENSORS.is_tensor(given[i]) and given[i].requires_grad]  # fmt: skip
+            found = _outputs(func, sources)
+            wanted = [sources[i] for i in differentiated]
             pairs = [(o, w) for o, w in zip(found, weights, strict=True) if o.requires_grad]
             return grad([o for o, _ in pairs], wanted, [w for _, w in pairs], create_graph=True,
                         allow_unused=True, materialize_grads=True)  # fmt: skip

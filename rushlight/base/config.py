@@ -245,7 +245,6 @@ class Config:
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
         self._told: dict[str, Callable[[], Value]] = {}
-        self._reloads = 0
         self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
             "overrides", default=NO_OVERRIDES
         )
@@ -299,22 +298,10 @@ class Config:
             return "program"
         return self._from_outside(setting)[1]
 
-    def reload(self) -> None:
-        """Forget what was read, so that a changed environment is seen."""
-        self._values.clear()
-        self._reloads += 1
-
-    def token(self) -> int:
-        """Stands for the values outside of every override, until they are read anew."""
-        return self._reloads
-
-    def is_plain(self, token: int) -> bool:
-        """No override here, and nothing was read anew since `token()`: a cheap test for what is
-        asked very often."""
-        return self._reloads == token and self._overrides.get() is NO_OVERRIDES
-
-    def as_dict(self) -> dict[str, Value]:
-        return {setting.field: getattr(self, setting.field) for setting in SETTINGS}
+    @property
+    def has_overrides(self) -> bool:
+        """A cheap test for what is asked very often: what was read before still holds if not."""
+        return self._overrides.get() is not NO_OVERRIDES
 
     def _from_outside(self, setting: Setting) -> tuple[Value, str]:
         text = self._environ.get(setting.variable)

@@ -41,6 +41,13 @@ class Binary(Distribution):
             (self.logits,) = broadcast_all(logits)
         self._param = self.probs if probs is not None else self.logits
 
+    def _take_trials(self, total_count: Any, probs: Any, logits: Any) -> None:
+        only_one(probs, logits)
+        given = probs if probs is not None else logits
+        self.total_count, self._param = broadcast_all(total_count, given)
+        self.total_count = self.total_count.type_as(self._param)
+        setattr(self, "logits" if probs is None else "probs", self._param)
+
     @lazy_property
     def logits(self) -> Any:
         return probs_to_logits(self.probs, is_binary=True)
@@ -126,11 +133,7 @@ class Binomial(Binary):
         self, total_count: Any = 1, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        only_one(probs, logits)
-        given = probs if probs is not None else logits
-        self.total_count, self._param = broadcast_all(total_count, given)
-        self.total_count = self.total_count.type_as(self._param)
-        setattr(self, "logits" if probs is None else "probs", self._param)
+        self._take_trials(total_count, probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -249,11 +252,7 @@ class NegativeBinomial(Binary):
         self, total_count: Any, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        only_one(probs, logits)
-        given = probs if probs is not None else logits
-        self.total_count, self._param = broadcast_all(total_count, given)
-        self.total_count = self.total_count.type_as(self._param)
-        setattr(self, "logits" if probs is None else "probs", self._param)
+        self._take_trials(total_count, probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:

@@ -9,15 +9,11 @@ import rushlight as torch
 from rushlight.distributions import constraints
 from rushlight.distributions.categories import Categorical, OverCategorical
 from rushlight.distributions.composed import TransformedDistribution
-from rushlight.distributions.counts import only_one
-from rushlight.distributions.distribution import Distribution
+from rushlight.distributions.counts import Binary
 from rushlight.distributions.transforms import ExpTransform, SigmoidTransform
 from rushlight.distributions.utils import (
     broadcast_all,
     clamp_probs,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
 )
 
 __all__ = [
@@ -28,10 +24,9 @@ __all__ = [
 ]
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(Binary):
     """The logit of a RelaxedBernoulli number."""
 
-    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.real
     has_rsample = True
 
@@ -39,32 +34,14 @@ class LogitRelaxedBernoulli(Distribution):
         self, temperature: Any, probs: Any = None, logits: Any = None,
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        only_one(probs, logits)
+        self._take(probs, logits)
         self.temperature = temperature
-        if probs is not None:
-            (self.probs,) = broadcast_all(probs)
-        else:
-            (self.logits,) = broadcast_all(logits)
-        self._param = self.probs if probs is not None else self.logits
         super().__init__(self._param.shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        names = {"probs": 0, "logits": 0, "_param": 0}
-        new = self._expanded(LogitRelaxedBernoulli, batch_shape, names, _instance)
+        new = self._expand_chance(LogitRelaxedBernoulli, batch_shape, {}, _instance)
         new.temperature = self.temperature
         return new
-
-    @lazy_property
-    def logits(self) -> Any:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)

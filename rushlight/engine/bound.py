@@ -1,6 +1,6 @@
 """The bound on what may wait: a program that never looks at a value must not grow without end.
 
-In: `limit_pending(node)` for each recorded node past `BOUND.due`. Out: a flush, now and then.
+In: `limit_pending(node)` for each recorded node past `PENDING.due`. Out: a flush, now and then.
 
 Always true: a loop is cut at one place of its body. The first cut falls where `max_pending` nodes
 wait; the line that recorded the last of them is remembered, and later cuts wait for that line again
@@ -22,14 +22,10 @@ class _Place:
     line = ""
 
 
-class _Bound:
-    """The setting as it was read last, and when that was: it is asked for after every flush."""
+class _Setting:
+    """max_pending outside of overrides, once it was read: it is asked for after every flush."""
 
     limit = 0
-    token = -1
-
-
-BOUND = _Bound()
 
 
 def limit_pending(node: Node) -> None:
@@ -37,10 +33,10 @@ def limit_pending(node: Node) -> None:
     if PENDING.since < 0:
         PENDING.since = node.serial
     waiting = node.serial - PENDING.since
-    limit = BOUND.limit
-    if not config.is_plain(BOUND.token):
-        limit = BOUND.limit = config.max_pending
-        BOUND.token = config.token() if config.is_plain(config.token()) else -1
+    if config.has_overrides:
+        limit = config.max_pending
+    else:
+        limit = _Setting.limit = _Setting.limit or config.max_pending
     if waiting < limit * 3 // 4:
         PENDING.due = PENDING.since + limit * 3 // 4
         return

@@ -35,7 +35,7 @@ class Session:
     foreign  storage of foreign memory that an argument sees whole -> its value at the start
     parts    storage that an argument sees a part of -> (its value at the start, the steps to the
              part, the value of the part, which is in `views`)
-    counters tensor with a counter of versions of its own -> the version at the start
+    counters (tensor that the code can reach, its version at the start)
     indices  (tensor, what is asked of it): indices that a call without capture would look at
     start    serial of the last node before the call
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)

@@ -16,7 +16,7 @@ import numpy as np
 from rushlight.base.config import config
 from rushlight.compiler.sizes import Hints
 from rushlight.engine.index_errors import index_error, site_text
-from rushlight.engine.programs import Program
+from rushlight.engine.program import Program
 from rushlight.engine.realize import LOCK, PROGRAMS
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.watch import settings_family

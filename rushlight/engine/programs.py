@@ -8,7 +8,7 @@ values share a variable); static and symbolic programs give equal bits.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,31 +19,19 @@ from rushlight.backends import find_backend
 from rushlight.base.config import config
 from rushlight.base.deferred import deferred
 from rushlight.base.devices import DEVICES
-from rushlight.compiler.decisions import SILENT, Decision, Trace
-from rushlight.compiler.given import Builder, Graph, NumberSlot
-from rushlight.compiler.sizes import Hints
-from rushlight.compiler.target import (
-    Backend,
-    Caps,
-    Executable,
-    HostCall,
-    KernelCall,
-    LoadedPlan,
-    Plan,
-)
+from rushlight.compiler.decisions import SILENT, Trace
+from rushlight.compiler.given import Builder
+from rushlight.compiler.target import Backend, Caps, Executable, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.devices import backend_for, device_for
 from rushlight.engine.kernels import build_kernels, refuse_early
-from rushlight.engine.origin import lines_of
-from rushlight.engine.signature import Recording, attr_kinds, offset_positions
+from rushlight.engine.program import Program
+from rushlight.engine.signature import Recording, offset_positions
 from rushlight.engine.stored_plans import find_plan, keep_plan, key_of
+from rushlight.engine.symbolic_graph import symbolic_graph
 from rushlight.engine.template import Template, make_template
-from rushlight.engine.timing import CallTimer
-from rushlight.ir.node import Node, buffer_node, make_node, scalar_node
-from rushlight.ir.symint import Expr
-from rushlight.ir.symint_walk import evaluate
-from rushlight.runtime.memory_plan import Lifetime, plan_memory
+from rushlight.ir.node import Node
 
 # A process whose plans are on disk runs no pass.
 compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
@@ -51,82 +39,6 @@ compile_graph = deferred("rushlight.compiler.pipeline", "compile_graph")
 # Sets of sizes of a structure that get a program of their own, with `max_autotune`.
 MOST_TUNED = 4
 MAX_FAMILIES = 1024  # structures whose programs (and code) stay in memory
-
-
-@dataclass(eq=False)
-class Program:
-    """A compiled recording. `plan` and `loaded` as in compiler.target."""
-
-    template: Template
-    plan: Plan
-    loaded: LoadedPlan
-    backend: str
-    device: str = "cpu"
-    layouts: dict[bytes, Layout] = field(default_factory=dict)
-    # Made when somebody wants to know how long each kernel takes.
-    timer: CallTimer | None = None
-
-    def layout(self, values: np.ndarray) -> Layout:
-        """Sizes of results and places of temps for these sizes."""
-        key = values.tobytes()
-        found = self.layouts.get(key)
-        if found is None:
-            if len(self.layouts) > 64:
-                self.layouts.clear()
-            found = self.layouts[key] = _layout(self.plan, self.template.names, values)
-        return found
-
-    def __post_init__(self) -> None:
-        # May a run write over what it reads?
-        self.overwrites = bool(self.plan.meta["reuse"])
-        self.input_count = sum(spec.kind == "input" for spec in self.plan.buffers)
-        # Packed forms of inputs that could stay between runs (runtime/packed.py).
-        self.keeps = getattr(self.loaded, "keeps", ())
-
-    @property
-    def may_fail(self) -> bool:
-        """May a run end early: is an index checked, or the host asked?"""
-        calls = (call for region in self.plan.regions for call in region)
-        return bool(self.plan.meta["checked_at"]) or any(
-            isinstance(call, HostCall) for call in calls
-        )
-
-
-@dataclass(frozen=True)
-class Layout:
-    """result_bytes per result; offsets of temps in an arena of arena_bytes.
-
-    new_bytes  of the results that get new memory; new_at: their positions (None: all)
-    taken      inputs whose memory the other results get, in order
-    updated    (temp, input) where a temp lies in an input's memory
-    """
-
-    result_bytes: tuple[int, ...]
-    temp_offsets: np.ndarray
-    arena_bytes: int
-    offsets: list[int]
-    new_bytes: tuple[int, ...]
-    new_at: list[int] | None
-    taken: list[int]
-    updated: list[tuple[int, int]]
-
-
-def _layout(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
-    env = dict(zip(names, values.tolist(), strict=True))
-    nbytes = [spec.dtype.itemsize * evaluate(spec.size, env) for spec in plan.buffers]
-    lifetimes = plan.meta["lifetimes"]
-    temps = [i for i, spec in enumerate(plan.buffers) if spec.kind == "temp"]
-    memory = plan_memory([Lifetime(nbytes[i], *lifetimes.get(i, (0, 0))) for i in temps])
-    places = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
-    reuse: Mapping[int, int] = plan.meta["reuse"]
-    new = [(at, nbytes[i]) for at, i in enumerate(places) if i not in reuse]
-    return Layout(
-        tuple(nbytes[i] for i in places), np.array(memory.offsets, np.int64), memory.arena_bytes,
-        list(memory.offsets), tuple(size for _, size in new),
-        None if len(new) == len(places) else [at for at, _ in new],
-        [reuse[i] for i in places if i in reuse],
-        [(number, source) for number, source in reuse.items() if number in set(temps)],
-    )  # fmt: skip
 
 
 class _Key(NamedTuple):
@@ -297,92 +209,3 @@ def sample_of(recording: Recording) -> tuple[list[np.ndarray], tuple[Any, ...]]:
     """Values of the inputs and the numbers, for checks (looked at before the program runs)."""
     arrays = [node.buffer.view(node.dtype, node.shape) for node in recording.inputs]
     return arrays, recording.numbers
-
-
-def symbolic_graph(
-    recording: Recording,
-    template: Template,
-    donated: frozenset[int],
-    site_text: Callable[[Node], str],
-) -> Graph:
-    """The recorded graph with slots for inputs and numbers, and variables for varying sizes."""
-    values = [recording.ints[p] for p in template.first.tolist()]
-    rebuild = _Rebuild(template.sizes(recording.ints))
-    new = rebuild.run(recording)
-    inputs = tuple(new[node] for node in recording.inputs)
-    origin = {new[node]: node for node in recording.order}
-    return Graph(
-        inputs,
-        tuple(new[root] for root in recording.roots),
-        frozenset(inputs[i] for i in donated),
-        template.names,
-        Hints(dict(zip(template.names, values, strict=True))),
-        lambda node: site_text(origin.get(node, node)),
-        lambda node: lines_of(origin.get(node, node)),
-        recording.numbers,
-        {new[node]: i for i, node in enumerate(recording.order)},
-    )
-
-
-class _Rebuild:
-    """Reads the ints in the order in which `signature.record` wrote them."""
-
-    def __init__(self, ints: list[int | Expr]) -> None:
-        self._ints = iter(ints)
-
-    def run(self, recording: Recording) -> dict[Node, Node]:
-        new: dict[Node, Node] = {}
-        scalars = 0
-        for node in recording.order:
-            if node.leaf == "buffer":
-                new[node] = buffer_node(None, self._sizes(node.shape), node.dtype)
-            elif node.leaf == "scalar":
-                new[node] = scalar_node(NumberSlot(scalars), node.dtype)
-                scalars += 1
-            elif node.leaf:
-                new[node] = node
-            else:
-                op = node.op
-                assert op is not None
-                attrs = tuple(
-                    self._attr(kind, value)
-                    for kind, value in zip(attr_kinds(op), node.attrs, strict=False)
-                )
-                src = tuple(new[s] for s in node.src)
-                new[node] = make_node(op, src, attrs, self._sizes(node.shape), node.dtype)
-        return new
-
-    def _sizes(self, shape: tuple) -> tuple:
-        return tuple(next(self._ints) if size > 1 else size for size in shape)
-
-    def _attr(self, kind: str, value: Any) -> Any:
-        if not kind or value is None:
-            return value
-        if kind == "sizes":
-            return self._sizes(value)
-        if kind == "size":
-            return self._sizes((value,))[0]
-        if kind == "offset":
-            return next(self._ints)
-        return tuple(next(self._ints) for _ in value)
-
-
-def measured(program: Program) -> list[tuple[str, Decision]]:
-    """What was measured to choose schedules of its kernels: (the kernel's label, the choice)."""
-    calls = (call for region in program.plan.regions for call in region)
-    return [
-        (call.label, decision)
-        for call in calls
-        if isinstance(call, KernelCall)
-        for decision in getattr(call.executable, "decisions", ())
-    ]
-
-
-def lines_of_host_calls(program: Program, recording: Recording) -> dict[int, str]:
-    """Place of a host call in the recording -> the user's lines that it comes from."""
-    calls = (call for region in program.plan.regions for call in region)
-    return {
-        call.at: " or ".join(lines_of(recording.order[call.at]))
-        for call in calls
-        if isinstance(call, HostCall) and call.at is not None
-    }

@@ -36,7 +36,8 @@ from rushlight.engine.failures import (
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
-from rushlight.engine.programs import Layout, Program, ProgramCache
+from rushlight.engine.program import Layout, Program
+from rushlight.engine.programs import ProgramCache
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes
 from rushlight.ir.node import Node, topological

@@ -25,7 +25,7 @@ from rushlight.engine.capture import open_session
 from rushlight.engine.failures import RunFailed, any_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import settle_waiting
-from rushlight.engine.programs import Layout, Program
+from rushlight.engine.program import Layout, Program
 from rushlight.engine.realize import LOCK, PENDING, find_donated, launch, site_text, wanted
 from rushlight.engine.signature import Recording, record
 from rushlight.engine.undo import RISK, forget_changes

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rushlight.compiler.given import NumberSlot
-from rushlight.engine.programs import symbolic_graph
 from rushlight.engine.signature import Recording
+from rushlight.engine.symbolic_graph import symbolic_graph
 from rushlight.engine.template import Template
 from rushlight.ir.node import Node, make_node, scalar_node, topological
 from rushlight.ir.symint import Expr

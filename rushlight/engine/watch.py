@@ -68,20 +68,20 @@ def change_family(name: int | str) -> None:
     _FAMILIES[0] = name
 
 
-class _Quiet:
-    """token: of the settings that were found to ask for nothing."""
+class _Settings:
+    """are_quiet: outside of overrides they were found to ask for nothing."""
 
-    token = -1
+    are_quiet = False
 
 
 def is_watched() -> bool:
     """Must runs be told kernel by kernel? Asked at every flush, so the usual answer is fast."""
-    if config.is_plain(_Quiet.token) and not origin.STATE.on:
+    if _Settings.are_quiet and not config.has_overrides and not origin.STATE.on:
         return False
     level = config.debug
     origin.refresh()
-    if level == 0 and not _ADDED and config.is_plain(config.token()):
-        _Quiet.token = config.token()
+    if level == 0 and not _ADDED and not config.has_overrides:
+        _Settings.are_quiet = True
     return level > 0 or bool(_ADDED)
 
 

@@ -11,7 +11,7 @@ from rushlight.backends import find_backend
 from rushlight.base.deferred import deferred
 from rushlight.compiler.target import Caps
 from rushlight.engine import watch
-from rushlight.engine.programs import Program
+from rushlight.engine.program import Program
 from rushlight.engine.timing import CallTimer
 
 # Most programs have no listener, so what they are told is loaded with the first one.

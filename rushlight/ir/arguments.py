@@ -53,16 +53,13 @@ def parameter_names(rule: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def first_operand(params: tuple[Param, ...], named: dict[str, Any]) -> Node | None:
-    for param in params:
-        if param.kind == "tensor":
-            arg = named[param.name]
-            for item in arg if param.variadic else (arg,):
-                if isinstance(item, Node) and item.leaf not in ("const", "scalar"):
-                    return item
-    for param in params:
-        if param.kind == "tensor" and isinstance(named[param.name], Node):
-            return named[param.name]
-    return None
+    """The first that is no number leaf, or else the first leaf that stands alone."""
+    given = [(named[param.name], param.variadic) for param in params if param.kind == "tensor"]
+    for arg, variadic in given:
+        for item in arg if variadic else (arg,):
+            if isinstance(item, Node) and item.leaf not in ("const", "scalar"):
+                return item
+    return next((arg for arg, _ in given if isinstance(arg, Node)), None)
 
 
 def all_values(args: tuple[Any, ...]) -> bool:

@@ -22,6 +22,7 @@ from rushlight.ir.opdef import (
     OpDef,
     Sizes,
 )
+from rushlight.ops.best_tap import numpy_best_tap
 from rushlight.ops.binary import add, floor_divide, ge, logical_and, lt, mul
 from rushlight.ops.build import full, iota_along, size_value, to_dtype
 from rushlight.ops.composite import composite
@@ -77,7 +78,7 @@ def max_pool_index_reference(input: np.ndarray, **settings: Any) -> np.ndarray: 
     places = _numpy_windows(where_from.astype(np.float64), -1, settings_of(**settings))
     lead = windows.shape[: input.ndim]
     places = places.reshape(*lead, -1)
-    best = windows.reshape(*lead, -1).argmax(-1)[..., None]
+    best = numpy_best_tap(windows.reshape(*lead, -1), -1, True)
     found = np.take_along_axis(places, best, -1)
     # Nothing but the least number: the first that is no padding.
     inside = np.take_along_axis(places, (places >= 0).argmax(-1)[..., None], -1)

@@ -14,6 +14,7 @@ from rushlight.base.dtypes import DType, int64, uint8
 from rushlight.ir.symint import floordiv
 from rushlight.ir.symint_math import minimum as size_minimum
 from rushlight.ir.symint_math import product
+from rushlight.ops.best_tap import best_tap
 from rushlight.ops.binary import add, eq, floor_divide, maximum, mul, remainder
 from rushlight.ops.build import (
     expand_to,
@@ -27,7 +28,7 @@ from rushlight.ops.conv import windows_of
 from rushlight.ops.indexed import scatter_nd
 from rushlight.ops.meta import Meta
 from rushlight.ops.movement import reshape
-from rushlight.ops.reduce import argmax_, reduce_max
+from rushlight.ops.reduce import reduce_max
 from rushlight.ops.rules import Shape, const
 from rushlight.ops.select import where
 from rushlight.ops.window import pad_space, window_count
@@ -79,11 +80,11 @@ def max_pool_decompose(input: Any, **settings: Any) -> Any:  # noqa: A002
 
 
 def max_pool_places(input: Any, **settings: Any) -> Any:  # noqa: A002
-    """The flat position in the input's space of the first largest element of each window."""
+    """The flat position in the input's space of what stands for each window (best_tap.py)."""
     kernel, stride, padding, dilation, _ = settings_of(**settings)
     space, spatial = input.shape[2:], input.ndim - 2
     windows = max_windows(input, settings_of(**settings))
-    tap = argmax_(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
+    tap = best_tap(windows, tuple(range(2 + spatial, 2 + 2 * spatial)))
     flat = None
     for i in range(spatial):
         inner = product(kernel[i + 1 :])
@@ -99,7 +100,7 @@ def max_pool_places(input: Any, **settings: Any) -> Any:  # noqa: A002
 
 def max_pool_grad(g: Any, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,  # noqa: A002, E501
                   ceil_mode: bool, meta: Meta) -> tuple:  # fmt: skip
-    """Everything to the first largest element, added up where windows overlap."""
+    """Everything to the element that stands for the window, added up where windows overlap."""
     names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
     settings = dict(zip(names, (kernel_size, stride, padding, dilation, ceil_mode), strict=True))
     plain = not any(padding) and all(d == 1 for d in dilation) and not ceil_mode
@@ -123,7 +124,7 @@ def _apart_max_grad(g: Any, x: Any, kernel: Any, shape: Shape) -> Any:
     taps = product(kernel)
     narrow = uint8 if isinstance(taps, int) and taps <= MOST_BYTE_TAPS else int64
     windows = windows_of(x, kernel, kernel, (1,) * spatial)
-    first = to_dtype(argmax_(windows, tuple(range(g.ndim, g.ndim + spatial))), narrow)
+    first = to_dtype(best_tap(windows, tuple(range(g.ndim, g.ndim + spatial))), narrow)
     covered = tuple(n * k for n, k in zip(g.shape[2:], kernel, strict=True))
     here = eq(_own_taps(kernel, g.shape[2:], covered, narrow), _repeated(first, kernel, covered))
     spread = where(here, _repeated(g, kernel, covered), const(0, g.dtype))

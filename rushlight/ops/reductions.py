@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.base.dtypes import bool_, int64
 from rushlight.ir.opdef import FROM_DECOMPOSITION, Arg, Attr, Call, Dims, OpDef
 from rushlight.ops import reference as ref
+from rushlight.ops.best_tap import best_tap, numpy_best_tap
 from rushlight.ops.binary import eq, ne
 from rushlight.ops.build import count_value, full, keep, to_dtype, unreduce
 from rushlight.ops.composite import composite
@@ -248,6 +249,12 @@ argmin = reduction("argmin", "The first position of the smallest over one dim, o
                     check=check_not_empty, samples=position_samples,
                     compute_f32=False,
                     pair="argmin(): does not support complex input")  # fmt: skip
+window_argmax = reduction(
+    "window_argmax", "The position that stands for a window of a max pool, over one dim or all.",
+    _position(best_tap), _numpy_position(numpy_best_tap),
+    POSITION, dtype=int64_dtype, check=check_not_empty, samples=position_samples,
+    compute_f32=False, torch=(),
+)  # fmt: skip
 count_nonzero = reduction(
     "count_nonzero",
     "How many elements over dims are not 0.",

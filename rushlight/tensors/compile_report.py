@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
-from rushlight.engine.programs import measured
+from rushlight.engine.program import measured
 from rushlight.tensors.call_key import Entry, differences
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.replay_reasons import why_not

@@ -31,7 +31,7 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
-from rushlight.engine.programs import Program, measured
+from rushlight.engine.program import Program, measured
 from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
@@ -233,9 +233,7 @@ class CompiledFunction:
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
-            session.counters = [
-                (t, t._counter.version) for t in guards.tensors if t._counter is not t._storage
-            ]
+            session.counters = [(t, t._counter.version) for t in guards.tensors]
             holders = _arguments_in_memory(session, tensors)
             try:
                 with session, CodeWatch() as watch:

@@ -40,10 +40,8 @@ def with_out(function: Callable, exact: bool = False) -> Callable:
     @functools.wraps(function)
     def wrapped(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if out is None:
-            return result
         if isinstance(result, Tensor):
-            return write_out(out, result, exact)
+            return result if out is None else write_out(out, result, exact)
         return write_out_all(function.__name__, out, result, exact)
 
     return wrapped

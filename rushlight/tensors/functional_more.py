@@ -258,7 +258,7 @@ def _fractional(spatial: int) -> Callable:
         places = _window_places(u, have, sizes, kernel)
         at = reshape(places, (n, c, math.prod(sizes) * taps))
         wide = reshape(apply(ops.gather, (lines, 2, at)), (n, c, math.prod(sizes), taps))
-        best = apply(ops.argmax, (wide.detach(), 3, True))
+        best = apply(ops.window_argmax, (wide.detach(), 3, True))
         values = reshape(apply(ops.gather, (wide, 3, best)), (n, c, *sizes))
         values = unbatched(values, single)
         if not return_indices:

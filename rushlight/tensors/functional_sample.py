@@ -251,9 +251,10 @@ def _adaptive_max(spatial: int) -> Callable:
         sizes = output_size_of(input, output_size, spatial)
         batch, single = batched(input, spatial, name)
         have = batch._shape[2:]
-        values, at = batch, None
-        for axis, (size, n) in enumerate(zip(sizes, have, strict=True)):
-            values, at = _adaptive_axis(values, at, axis + 2, size, n)
+        values, at = batch, expand(reshape(arange(math.prod(have)), have), batch._shape)
+        # The last axis first: of equal elements the first one in the order of memory is taken.
+        for axis in reversed(range(spatial)):
+            values, at = _adaptive_axis(values, at, axis + 2, sizes[axis], have[axis])
         values = unbatched(values, single)
         return (values, unbatched(at, single)) if return_indices else values
 
@@ -262,8 +263,8 @@ def _adaptive_max(spatial: int) -> Callable:
     return function
 
 
-def _adaptive_axis(x: Tensor, at: Any, dim: int, size: int, have: int) -> tuple[Tensor, Tensor]:
-    """One dimension: every part as a row of places (the last one repeated), then its first best."""
+def _adaptive_axis(x: Tensor, at: Tensor, dim: int, size: int, have: int) -> tuple[Tensor, Tensor]:
+    """One dimension: every part as a row of places (the last one repeated), then its best."""
     starts = [i * have // max(size, 1) for i in range(size)]
     stops = [-(-(i + 1) * have // max(size, 1)) for i in range(size)]
     width = max((b - a for a, b in zip(starts, stops, strict=True)), default=1)
@@ -271,14 +272,8 @@ def _adaptive_axis(x: Tensor, at: Any, dim: int, size: int, have: int) -> tuple[
     place = tensor_of([p for row in rows for p in row], int64)
     shape = (*x._shape[:dim], size, width, *x._shape[dim + 1 :])
     wide = reshape(x.index_select(dim, place), shape)
-    best = apply(ops.argmax, (wide.detach(), dim + 1, True))
+    best = apply(ops.window_argmax, (wide.detach(), dim + 1, True))
     values = apply(ops.gather, (wide, dim + 1, best)).squeeze(dim + 1)
-    if at is None:
-        line = reshape(arange(have), [-1 if d == dim else 1 for d in range(x.dim())])
-        at = expand(line, x._shape)
-    else:
-        line = reshape(arange(have), [-1 if d == dim else 1 for d in range(x.dim())])
-        at = at * have + line
     flat = reshape(at.index_select(dim, place), shape)
     return values, apply(ops.gather, (flat, dim + 1, best)).squeeze(dim + 1)
 

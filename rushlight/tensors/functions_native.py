@@ -61,7 +61,7 @@ def native_batch_norm(
     dims = tuple(d for d in range(input.dim()) if d != 1)
     parts: Any = _statistics(input, dims, eps) if training else [empty(0, dtype=input._dtype)] * 2
     found = (result, *(reshape(part, (-1,)) for part in parts))
-    return found if out is None else write_out_all("native_batch_norm", out, found)
+    return write_out_all("native_batch_norm", out, found)
 
 
 def native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *args: Any) -> tuple:

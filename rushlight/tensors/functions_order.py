@@ -71,6 +71,13 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first))
 
 
+def need_order(kernel: str, input: Tensor) -> None:
+    """NotImplementedError, in PyTorch's words, for complex numbers and for truth values."""
+    dtype = input._dtype
+    if dtype is bool_ or dtype.is_complex:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype.scalar_name}'")
+
+
 def kthvalue(
     input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None
 ) -> Any:
@@ -83,8 +90,9 @@ def kthvalue(
     if not 1 <= k <= (input._shape[dim] if input.dim() else 1):
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
+    need_order("kthvalue_cpu", input)
     found = _kth(input, k, dim, keepdim)
-    return found if out is None else write_out_all("kthvalue", out, found)
+    return write_out_all("kthvalue", out, found)
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
@@ -129,6 +137,7 @@ def searchsorted(
     values = input
     if not isinstance(input, Tensor):
         values = tensor_of(input).to(result_type([sorted_sequence, input]))
+    need_order("searchsorted_out_cpu", sorted_sequence)
     result = apply(ops.searchsorted, (sorted_sequence, values, right))
     return result.to(int32) if out_int32 else result
 

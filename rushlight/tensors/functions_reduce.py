@@ -110,8 +110,6 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
 ) -> Any:
     found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
-    if out is None:
-        return found
     return write_out_all("aminmax", out, found, exact=True)
 
 
@@ -170,7 +168,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, both: OpDef, name: str)
                 )
             return finish(whole(input), out)
         found = along(input, dim, keepdim)
-        return found if out is None else write_out_all(name, out, found)
+        return write_out_all(name, out, found)
 
     def along(input: Tensor, dim: int, keepdim: bool) -> Any:
         if not input.dim():

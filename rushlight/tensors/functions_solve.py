@@ -12,7 +12,7 @@ from rushlight import ops
 from rushlight.tensors.apply import apply
 from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -44,14 +44,6 @@ def _lu_info(x: Tensor) -> Tensor:
     return apply(ops.lu, (x.detach(), "info", True))
 
 
-def write_results(results: tuple, out: Any) -> Any:
-    if out is None:
-        return results
-    for target, value in zip(out, results, strict=True):
-        write_out(target, value)
-    return type(results)(out)
-
-
 def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
     """The inverse of each matrix."""
     return finish(apply(ops.inverse, (A,)), out)
@@ -60,7 +52,9 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
     """The inverse (NaN where there is none), and the first zero pivot (0: none)."""
     need_square("inv_ex", A)
-    return write_results(InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A))), out)
+    return write_out_all(
+        "inv_ex", out, InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A)))
+    )
 
 
 def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
@@ -103,7 +97,9 @@ def solve_ex(
     out: Any = None,  # noqa: N803
 ) -> Any:
     """solve (NaN where A is singular), and A's first zero pivot (0: none)."""
-    return write_results(SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A))), out)
+    return write_out_all(
+        "solve_ex", out, SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A)))
+    )
 
 
 def solve_triangular(
@@ -126,7 +122,9 @@ def triangular_solve(
     a = matrix_transpose(A) if transpose else A
     solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     lead = solution._shape[:-2]
-    return write_results(Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())), out)
+    return write_out_all(
+        "triangular_solve", out, Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone()))
+    )
 
 
 def cholesky_solve(
@@ -143,7 +141,9 @@ def cholesky_solve(
 def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """The sign and the logarithm of the size of the determinant."""
     need_square("slogdet", A)
-    return write_results(Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))), out)
+    return write_out_all(
+        "slogdet", out, Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,))))
+    )
 
 
 def old_slogdet(input: Tensor, *, out: Any = None) -> Any:

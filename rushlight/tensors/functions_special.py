@@ -291,7 +291,7 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
     power = _where(plain, power, 0.0)
     scale = apply(ops.cast, (apply(ops.exp2, (-power,)), input._dtype))
     found = Frexp((_where(plain, input * scale, input), apply(ops.cast, (power, int32))))
-    return found if out is None else write_out_all("frexp", out, found)
+    return write_out_all("frexp", out, found)
 
 
 # Orthogonal polynomials --------------------------------------------------------------------

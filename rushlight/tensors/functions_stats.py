@@ -20,7 +20,7 @@ from rushlight.tensors.functions_complex import adjoint, imag, real
 from rushlight.tensors.functions_complex import complex as complex_
 from rushlight.tensors.functions_linalg import matmul
 from rushlight.tensors.functions_math import finish
-from rushlight.tensors.functions_order import sort
+from rushlight.tensors.functions_order import need_order, sort
 from rushlight.tensors.functions_reduce import any as any_
 from rushlight.tensors.functions_reduce import mean
 from rushlight.tensors.functions_reduce import sum as sum_
@@ -143,6 +143,7 @@ def _median(skip: bool, pair: type) -> Callable:
             if dim is None:
                 return finish(full((), math.nan, dtype=input._dtype), out)
             raise IndexError(f"median(): Expected reduction dim {axis} to have non-zero size.")
+        need_order("median_cpu" if dim is None else "median_out", input)
         order = apply(ops.argsort_, (flat.detach(), axis, False))  # NaN comes last
         missing = apply(ops.isnan, (flat.detach(),))
         count = sum_(~missing, axis, True)
@@ -156,7 +157,7 @@ def _median(skip: bool, pair: type) -> Callable:
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
         found = pair((values, at))
-        return found if out is None else write_out_all(name, out, found)
+        return write_out_all(name, out, found)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "The lower median" + (

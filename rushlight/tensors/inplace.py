@@ -333,7 +333,10 @@ def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
 
 
 def write_out_all(function: str, out: Any, results: Any, exact: bool = False) -> Any:
-    """`out=` of a function with several results: a tensor for each; they come as `results` do."""
+    """`out=` of a function with several results: a tensor for each; they come as `results` do.
+    None: the results themselves."""
+    if out is None:
+        return results
     if len(out) != len(results):
         raise TypeError(
             f"{function}(): argument 'out' must hold {len(results)} tensors, got {len(out)}"

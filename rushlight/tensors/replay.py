@@ -19,7 +19,7 @@ from rushlight.base.pytree import unflatten
 from rushlight.engine.capture import settle
 from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
-from rushlight.engine.programs import Layout, Program
+from rushlight.engine.program import Layout, Program
 from rushlight.engine.realize import flush, run_at
 from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node
@@ -84,14 +84,14 @@ class Replay:
     """Everything a replay needs; see the module docstring.
 
     updates  (place of the storage, result or -1, place of the value where there is no result,
-             versions that it moves on)
+             versions that it moves on, where `counters` do not say it)
     rates    (group, key) of the optimizers' rates that `tracked` numbers and predicates follow
     fixed_arguments  (number, storage): arguments that the code also reaches by itself
     had_grad (owner, is there a gradient, its storage if the code also reaches it by itself)
     grads    (owner: tensor or argument number, maker of the tensor or None)
     outputs  (slot among the leaves, maker)
     draws    (generator, offsets used, [(number position, offset or None for the seed)])
-    counters (counter of versions that is no storage's, or argument number; versions to move on)
+    counters (counter of versions, or number of the argument that has it; versions to move on)
     lines    of host functions, by the position of their nodes
     """
 
@@ -135,7 +135,7 @@ class Replay:
         stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
         self.stays = {place for place, _, _, _ in stays}
         self.moved = [u for u in self.updates if u not in stays]
-        self.versions = [(place, versions) for place, _, _, versions in self.updates]
+        self.versions = [(place, versions) for place, _, _, versions in self.updates if versions]
         self.overwrites = bool(self.donated)
         owners = [owner for owner, _, _ in self.had_grad]
         # Gradients of tensors that are always the same, all there and not reached another way.

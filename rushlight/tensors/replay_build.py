@@ -20,7 +20,7 @@ from rushlight.engine.capture import Session, settle
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
-from rushlight.engine.programs import Program, lines_of_host_calls
+from rushlight.engine.program import Program, lines_of_host_calls
 from rushlight.engine.realize import (
     find_donated,
     run_program,
@@ -223,7 +223,7 @@ class Builder:
     # results ------------------------------------------------------------------------------------
 
     def _updates(self) -> list[tuple[int, int, int, int]]:
-        updates = []
+        updates, counted = [], {tensor._counter for tensor, _ in self.session.counters}
         for ref, before in self.session.known.items():
             if ref.saved or not isinstance(ref, Storage) or ref.node is before:
                 continue
@@ -232,7 +232,7 @@ class Builder:
             place = self.place_of(ref)
             if self.sources.where[place][0] in ("view", "data"):
                 raise Refused("it changes a view that it was given")
-            versions = ref.version - self.session.versions[ref]
+            versions = 0 if ref in counted else ref.version - self.session.versions[ref]
             updates.append((place, *self._value(ref.node), versions))
         return updates
 
@@ -282,8 +282,17 @@ class Builder:
         spent = tensor.grad_fn.name() if _is_spent(tensor) else ""
         return Maker(
             id(tensor), id(storage), place, result, other, node.shape, node.dtype, shown, label,
-            spent,
+            spent, storage.version, self._counter(tensor),
         )  # fmt: skip
+
+    def _counter(self, tensor: Tensor) -> Any:
+        """For `Maker.counter`."""
+        counter = tensor._counter
+        if counter is tensor._storage:
+            return None
+        number = next((i for i, t in enumerate(self.arguments) if t._counter is counter), None)
+        there = any(t._counter is counter for t in self.snapshot.tensors)
+        return number if number is not None else counter if there else None
 
     def _check_kept(self) -> None:
         """Everything made in the call that is still alive is a result."""
@@ -328,8 +337,8 @@ class Builder:
 
 
 def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:
-    """Counters of versions that are not their storage's, or numbers of arguments that have them,
-    and how far the call moves them on."""
+    """Counters of versions, or numbers of arguments that have them, and how far the call moves
+    them on."""
     moved = {t._counter: t._counter.version - before for t, before in session.counters}
     numbers = {t._counter: number for number, t in enumerate(arguments)}
     return [(numbers.get(c, c), versions) for c, versions in moved.items() if versions]

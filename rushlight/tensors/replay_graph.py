@@ -25,7 +25,7 @@ from rushlight.base.pytree import LEAF, unflatten
 from rushlight.engine.bound import limit_pending
 from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note_again
-from rushlight.engine.programs import Program
+from rushlight.engine.program import Program
 from rushlight.engine.realize import PENDING, flush
 from rushlight.engine.snapshot import Snapshot
 from rushlight.engine.undo import RISK, note_change
@@ -104,7 +104,7 @@ class GraphReplay:
         values = self.recipe.run(slots)
         for place, lines in self.risks:
             note_again(values[place], lines)
-        if self.counters:
+        if self.updates or self.counters:
             self._update(tensors, values)
         bases = [new_tensor(values[place]) for place, _, _ in self.bases]
         fn = self._function(tensors, values, bases)

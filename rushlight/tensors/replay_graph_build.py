@@ -99,9 +99,7 @@ class _Build:
             if ref.node is not before:
                 self.changed.append(ref)
                 made.updates.append((owner, -1))
-            if versions and (number is None or self.arguments[number]._counter is ref):
-                made.counters.append((owner, versions))
-        made.counters += moved_counters(session, self.arguments)
+        made.counters = moved_counters(session, self.arguments)
         known = [*self.arguments, *self.snapshot.tensors]
         made.indices = [
             (self._owner(index), tuple(check))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.engine.programs import Layout, Program
+from rushlight.engine.program import Layout, Program
 from rushlight.runtime.allocator import ALIGN
 from rushlight.runtime.buffer import Buffer, allocate
 from rushlight.runtime.shared_block import SharedBlock

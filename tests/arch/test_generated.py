@@ -27,6 +27,26 @@ def test_list_of_the_ops_is_up_to_date():
     )
 
 
+def test_picture_of_what_was_measured_is_that_of_the_table():
+    tool = load_tool("plot_measured", "tools")
+    rows = tool.rows(tool.README.read_text(encoding="utf-8"))
+    assert len(rows) > 15
+    assert tool.PICTURE.read_text(encoding="utf-8") == tool.picture(rows), (
+        "run: python tools/plot_measured.py"
+    )
+
+
+def test_figures_of_the_table_are_read_with_their_units():
+    tool = load_tool("plot_measured", "tools")
+    table = """| what | Rushlight | PyTorch 2.13 |
+| --- | --: | --: |
+| both, in ms | 20 / 10 ms | 0.04 s / 40 ms (another run) |
+| rates | 30 / 10 tokens/s | 20 tokens/s |
+| alone | 3 s | - |
+"""
+    assert tool.rows(table) == [("both, in ms", [2.0, 4.0]), ("rates", [1.5, 0.5])]
+
+
 def test_page_of_what_passes_is_up_to_date():
     tool = load_tool("table", "tests/parity/oracle")
     written = tool.PAGE.read_text(encoding="utf-8")

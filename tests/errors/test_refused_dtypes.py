@@ -31,6 +31,29 @@ def test_refused(function, dtype, kernel, name):
     assert str(caught.value) == f"\"{kernel}\" not implemented for '{name}'"
 
 
+ORDER = {
+    "kthvalue_cpu": lambda x: torch.kthvalue(x, 1),
+    "median_cpu": torch.median,
+    "median_out": lambda x: torch.median(x, 0),
+    "searchsorted_out_cpu": lambda x: torch.searchsorted(x, x),
+}
+
+
+@pytest.mark.parametrize("kernel", ORDER)
+@pytest.mark.parametrize("dtype,name", [(torch.bool, "Bool"), (torch.complex64, "ComplexFloat")])
+def test_what_has_no_order_has_no_median(kernel, dtype, name):
+    x = torch.ones(3, dtype=dtype)
+    with pytest.raises(NotImplementedError) as caught:
+        ORDER[kernel](x)
+    assert str(caught.value) == f"\"{kernel}\" not implemented for '{name}'"
+
+
+def test_nanmedian_refuses_truth_values():
+    for dims in ((), (0,)):
+        with pytest.raises(NotImplementedError, match="median_.*not implemented for 'Bool'"):
+            torch.nanmedian(torch.tensor([True, False]), *dims)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
 def test_whole_numbers_are_taken(dtype):
     x, y = torch.tensor([7, 6], dtype=dtype), torch.tensor([2, 4], dtype=dtype)

@@ -18,9 +18,11 @@ import numpy as np
 from rushlight.backends import find_backend
 from rushlight.backends.llvm import executor
 from rushlight.backends.llvm.caps import find_caps
-from rushlight.engine.programs import Program, Template, compile_recording, make_template
+from rushlight.engine.program import Program
+from rushlight.engine.programs import compile_recording
 from rushlight.engine.realize import run_program
 from rushlight.engine.signature import Recording, offset_positions, record
+from rushlight.engine.template import Template, make_template
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, buffer_node, make_node, topological
 from rushlight.runtime.buffer import allocate

@@ -31,9 +31,9 @@ from rushlight.compiler.lower.decompose_math import expand
 from rushlight.compiler.sizes import Hints
 from rushlight.compiler.tile import build_map, build_split, kernel
 from rushlight.compiler.tile.rewrite import map_exprs, rewrite_expr
-from rushlight.engine.programs import make_template
 from rushlight.engine.realize import run_program
 from rushlight.engine.signature import offset_positions, record
+from rushlight.engine.template import make_template
 from rushlight.ir import scalar as s
 from rushlight.ir.node import Node, topological
 

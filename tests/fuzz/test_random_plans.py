@@ -16,8 +16,10 @@ import pytest
 from rushlight.compiler.pipeline import compile_graph
 from rushlight.compiler.target import HostCall, KernelCall, Plan
 from rushlight.compiler.tile.ir import Program
-from rushlight.engine.programs import _layout, make_template, symbolic_graph
+from rushlight.engine.program import layout_of
 from rushlight.engine.signature import offset_positions, record
+from rushlight.engine.symbolic_graph import symbolic_graph
+from rushlight.engine.template import make_template
 from rushlight.ir.symint_walk import evaluate
 
 
@@ -101,7 +103,7 @@ def check_reuse(plan: Plan) -> None:
 def check_memory(planned: Planned) -> None:
     """Temps that are alive in one region do not overlap."""
     plan = planned.plan
-    layout = _layout(plan, planned.names, planned.values)
+    layout = layout_of(plan, planned.names, planned.values)
     temps = [i for i, spec in enumerate(plan.buffers) if spec.kind == "temp"]
     places = dict(zip(temps, layout.temp_offsets.tolist(), strict=True))
     sizes = sizes_of(planned, temps)

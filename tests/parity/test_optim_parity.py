@@ -84,33 +84,29 @@ def assert_states_equal(ours, theirs, tolerance=2e-6):
             assert str(got.dtype) == str(value.dtype)
 
 
-@pytest.mark.parametrize("name,kwargs", CASES, ids=lambda value: str(value))
-def test_twenty_steps_equal_pytorch(name, kwargs):
-    ours, theirs = make_params(torch, to_ours), make_params(real, to_real)
-    own_opt = getattr(torch.optim, name)(ours, **kwargs)
-    real_opt = getattr(real.optim, name)(theirs, **kwargs)
+def take_steps(name, own_kwargs, real_kwargs, count, tolerance=1e-5, dtype="float32", skip=None):
+    """Both optimizers, after `count` steps with the same gradients; the parameters are equal."""
+    ours, theirs = make_params(torch, to_ours, dtype), make_params(real, to_real, dtype)
+    own_opt = getattr(torch.optim, name)(ours, **own_kwargs)
+    real_opt = getattr(real.optim, name)(theirs, **real_kwargs)
     assert repr(own_opt) == repr(real_opt)
-    for step in range(20):
-        set_grads(ours, to_ours, step)
-        set_grads(theirs, to_real, step)
+    for step in range(count):
+        set_grads(ours, to_ours, step, dtype, skip)
+        set_grads(theirs, to_real, step, dtype, skip)
         own_opt.step()
         real_opt.step()
-        assert_params_equal(ours, theirs, 1e-5)
-    assert_states_equal(own_opt, real_opt, 1e-5)
+        assert_params_equal(ours, theirs, tolerance)
+    return own_opt, real_opt
+
+
+@pytest.mark.parametrize("name,kwargs", CASES, ids=lambda value: str(value))
+def test_twenty_steps_equal_pytorch(name, kwargs):
+    assert_states_equal(*take_steps(name, kwargs, kwargs, 20), 1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_double_parameters_equal_pytorch(name):
-    ours = make_params(torch, to_ours, "float64")
-    theirs = make_params(real, to_real, "float64")
-    own_opt = getattr(torch.optim, name)(ours, lr=0.1)
-    real_opt = getattr(real.optim, name)(theirs, lr=0.1)
-    for step in range(5):
-        set_grads(ours, to_ours, step, "float64")
-        set_grads(theirs, to_real, step, "float64")
-        own_opt.step()
-        real_opt.step()
-    assert_params_equal(ours, theirs, 1e-12)
+    take_steps(name, {"lr": 0.1}, {"lr": 0.1}, 5, 1e-12, "float64")
 
 
 @pytest.mark.parametrize("name", COUNTING)
@@ -118,29 +114,12 @@ def test_parameters_that_sit_out_keep_their_own_step(name):
     def skip(step, place):
         return (place == 1 and step % 3 != 0) or (place == 2 and step < 4)
 
-    ours, theirs = make_params(torch, to_ours), make_params(real, to_real)
-    own_opt = getattr(torch.optim, name)(ours, lr=0.1)
-    real_opt = getattr(real.optim, name)(theirs, lr=0.1)
-    for step in range(10):
-        set_grads(ours, to_ours, step, skip=skip)
-        set_grads(theirs, to_real, step, skip=skip)
-        own_opt.step()
-        real_opt.step()
-    assert_params_equal(ours, theirs, 1e-5)
-    assert_states_equal(own_opt, real_opt, 1e-5)
+    assert_states_equal(*take_steps(name, {"lr": 0.1}, {"lr": 0.1}, 10, skip=skip), 1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tensor_lr_equals_pytorch(name):
-    ours, theirs = make_params(torch, to_ours), make_params(real, to_real)
-    own_opt = getattr(torch.optim, name)(ours, lr=torch.tensor(0.1))
-    real_opt = getattr(real.optim, name)(theirs, lr=real.tensor(0.1))
-    for step in range(5):
-        set_grads(ours, to_ours, step)
-        set_grads(theirs, to_real, step)
-        own_opt.step()
-        real_opt.step()
-    assert_params_equal(ours, theirs, 1e-5)
+    take_steps(name, {"lr": torch.tensor(0.1)}, {"lr": real.tensor(0.1)}, 5)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "Muon", "LBFGS", "SparseAdam"])

@@ -75,3 +75,34 @@ def test_adaptive_pooling_of_odd_sizes(spatial, kind, size):
     for seed, shape in enumerate(SHAPES[spatial]):
         both(f"adaptive_{kind}_pool{spatial}d", random_array(shape, seed), first(size, spatial),
              **options)  # fmt: skip
+
+
+def holes(shape, seed):
+    """Whole numbers, many of them equal, with NaN and -inf among them."""
+    rng = np.random.default_rng(seed)
+    values = rng.integers(-2, 3, shape).astype(np.float32)
+    values[rng.random(shape) < 0.25] = np.nan
+    values[rng.random(shape) < 0.1] = -np.inf
+    return values
+
+
+NAN_POOLS = {
+    "max_pool": [(2,), (3, 2, 1), (3, 1, 1, 2), (3, 2, 1, 1, True), (5, 2, 1)],
+    "adaptive_max_pool": [(1,), (3,), (4,)],
+}
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+@pytest.mark.parametrize("kind", NAN_POOLS)
+def test_the_last_nan_and_the_first_of_equal_elements_stand_for_a_window(kind, spatial):
+    for seed, settings in enumerate(NAN_POOLS[kind]):
+        for make in (holes, lambda shape, seed: np.nan_to_num(holes(shape, seed), neginf=-5)):
+            values = make((2, 3, 7, 9, 8)[: spatial + 2], seed)
+            both(f"{kind}{spatial}d", values, *settings, return_indices=True)
+
+
+@pytest.mark.parametrize("spatial", [2, 3])
+def test_the_last_nan_of_a_drawn_window(spatial):
+    values = holes((2, 3, 9, 8, 7)[: spatial + 2], 3)
+    draws = np.full((2, 3, spatial), 0.3, np.float32)
+    both(f"fractional_max_pool{spatial}d", values, 2, 3, return_indices=True, _random_samples=draws)

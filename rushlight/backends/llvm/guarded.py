@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from rushlight.base.dtypes import int64
-from rushlight.compiler.tile.transform import Mapping_, Substitution
+from rushlight.compiler.tile.transform import IndexMapping, Substitution
 from rushlight.ir.scalar import E, const, index, load, lt
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import variables
@@ -17,7 +17,7 @@ from rushlight.ir.symint_walk import variables
 class Guarded(Substitution):
     """Loads whose index has one of `names` in it are done where `there` holds (None: always)."""
 
-    def __init__(self, mapping: Mapping_, names: Set[str], there: E | None) -> None:
+    def __init__(self, mapping: IndexMapping, names: Set[str], there: E | None) -> None:
         super().__init__(mapping)
         self.names = names
         self.there = there

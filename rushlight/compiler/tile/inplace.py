@@ -76,11 +76,12 @@ class Places:
         while here:
             below: list[E] = []
             for e in here:
-                if e not in seen:
-                    seen.add(e)
-                    below += s.children(e)
-                    if e.op == "load":
-                        found.setdefault(e.meta[0], distance)
+                if e in seen:
+                    continue
+                seen.add(e)
+                below += s.children(e)
+                if e.op == "load":
+                    found.setdefault(e.meta[0], distance)
             here, distance = below, distance + 1
         return found
 

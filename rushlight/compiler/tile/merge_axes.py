@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rushlight.compiler.tile.ir import Axis
-from rushlight.compiler.tile.transform import Mapping_
+from rushlight.compiler.tile.transform import IndexMapping
 from rushlight.ir.symint import Expr, OpAtom, VarAtom
 from rushlight.ir.symint_walk import variables
 
@@ -74,7 +74,7 @@ def merge_axes(
 
 
 def _moves_together(
-    outer: Axis, inner: Axis, exprs: Sequence[int | Expr], mapping: Mapping_
+    outer: Axis, inner: Axis, exprs: Sequence[int | Expr], mapping: IndexMapping
 ) -> bool:
     for at in exprs:
         slow, fast = coefficient(at, outer.name), coefficient(at, inner.name)

@@ -72,11 +72,13 @@ def _wishes(at: int | Expr) -> Iterator[tuple[str, int]]:
         if not isinstance(atom, OpAtom) or atom.op not in ("floordiv", "mod"):
             continue
         yield from _wishes(atom.a)
-        if isinstance(atom.b, int) and isinstance(atom.a, Expr):
-            for monomial, factor in atom.a.terms:
-                single = len(monomial) == 1 and isinstance(monomial[0], VarAtom)
-                if single and factor > 0 and atom.b % factor == 0:
-                    yield monomial[0].name, atom.b // factor  # type: ignore[union-attr]
+        if not isinstance(atom.b, int) or not isinstance(atom.a, Expr):
+            continue
+        for (first, *others), factor in atom.a.terms:
+            if not isinstance(first, VarAtom) or others:
+                continue
+            if factor > 0 and atom.b % factor == 0:
+                yield first.name, atom.b // factor
 
 
 def _cuttable(grid: Grid) -> Iterable[Axis]:

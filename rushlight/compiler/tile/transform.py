@@ -33,7 +33,7 @@ from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 from rushlight.ir.symint_walk import substitute, variables
 
-Mapping_ = Mapping[str, "int | Expr"]
+IndexMapping = Mapping[str, "int | Expr"]
 
 
 class Substitution:
@@ -41,7 +41,7 @@ class Substitution:
 
     def __init__(
         self,
-        mapping: Mapping_,
+        mapping: IndexMapping,
         axes: Mapping[str, tuple[Axis, ...]] | None = None,
         buffers: Mapping[Buffer, Buffer] | None = None,
     ) -> None:
@@ -57,14 +57,20 @@ class Substitution:
             return at
         found = self._indices.get(at)
         if found is None:
-            mapping = dict(self.mapping)
-            for name, var in variables(at).items():
-                if var.kind == "value":
-                    inner = self.expr(var.payload)  # type: ignore[arg-type]
-                    high = None if var.atom.hi is None else self.index(var.atom.hi)
-                    if inner is not var.payload or high != var.atom.hi:
-                        mapping[name] = s.as_index(inner, var.atom.lo, high)  # type: ignore[arg-type]
+            mapping = {**self.mapping, **self._new_values(at)}
             found = self._indices[at] = substitute(at, mapping)
+        return found
+
+    def _new_values(self, at: Expr) -> dict[str, int | Expr]:
+        """The loaded values in an index that become others."""
+        found: dict[str, int | Expr] = {}
+        for name, var in variables(at).items():
+            if var.kind != "value":
+                continue
+            inner = self.expr(var.payload)  # type: ignore[arg-type]
+            high = None if var.atom.hi is None else self.index(var.atom.hi)
+            if inner is not var.payload or high != var.atom.hi:
+                found[name] = s.as_index(inner, var.atom.lo, high)  # type: ignore[arg-type]
         return found
 
     def expr(self, e: E) -> E:

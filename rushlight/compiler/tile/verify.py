@@ -112,18 +112,19 @@ class _Verifier:
         if grid.acc_dtype not in (float32, float64):
             self.fail(f"acc_dtype is {grid.acc_dtype.name}, must be float32 or float64")
         for number, product in enumerate(grid.products):
-            for name, axis in (("a", grid.l), ("b", grid.s)):
-                with self.axes((*grid.batch, axis, product.k)):
-                    with self.at(f"operand {name} of product {number}"):
-                        self.expr(getattr(product, name))
+            for name, operand, axis in (("a", product.a, grid.l), ("b", product.b, grid.s)):
+                with (
+                    self.axes((*grid.batch, axis, product.k)),
+                    self.at(f"operand {name} of product {number}"),
+                ):
+                    self.expr(operand)
         for side, runs in (("l", grid.runs_l), ("s", grid.runs_s)):
             if runs is not None:
                 with self.at(f"runs {side}"):
                     self.runs(grid, runs)
-        with self.axes((*grid.batch, grid.l, grid.s)):
-            if grid.keep is not None:
-                with self.at("keep"):
-                    self._of_dtype(grid.keep, scalar.bool_)
+        if grid.keep is not None:
+            with self.axes((*grid.batch, grid.l, grid.s)), self.at("keep"):
+                self._of_dtype(grid.keep, scalar.bool_)
         self.acc, self.accs = grid.acc_dtype, len(grid.products)
         if grid.softmax is not None:
             self.softmax(grid, grid.softmax)
@@ -192,10 +193,10 @@ class _Verifier:
             self.stores(item.stores)
         self.accs = accs
 
-    def _of_dtype(self, root: E, dtype: Any) -> None:
+    def _of_dtype(self, root: E, dtype: Any, what: str = "value") -> None:
         self.expr(root)
         if root.dtype is not dtype:
-            self.fail(f"value is {root.dtype.name}, must be {dtype.name}")
+            self.fail(f"{what} is {root.dtype.name}, must be {dtype.name}")
 
     def scatter(self, grid: ir.ScatterGrid) -> None:
         if grid.kind not in ir.SCATTER_KINDS:
@@ -243,9 +244,7 @@ class _Verifier:
             with self.at(f"store {number}"):
                 self.expr(store.value)
                 if store.mask is not None:
-                    self.expr(store.mask)
-                    if store.mask.dtype is not scalar.bool_:
-                        self.fail(f"mask is {store.mask.dtype.name}, must be bool")
+                    self._of_dtype(store.mask, scalar.bool_, "mask")
         for number, store in enumerate(stores):
             with self.at(f"store {number}"):
                 self.dest(store.dest, store.at, store.value.dtype, store.mask is None)

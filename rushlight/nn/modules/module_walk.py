@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rushlight as torch
 from rushlight.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from rushlight.nn.modules.module import Module
 
 
 class ModuleFields:
@@ -88,12 +85,12 @@ class ModuleWalk(ModuleFields):
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
 
-    def children(self) -> Iterator[Module]:
+    def children(self) -> Iterator[torch.nn.Module]:
         """Yield the modules directly below this one."""
         for _, module in self.named_children():
             yield module
 
-    def named_children(self) -> Iterator[tuple[str, Module]]:
+    def named_children(self) -> Iterator[tuple[str, torch.nn.Module]]:
         """Yield (name, module) for the modules directly below this one."""
         seen: set[int] = set()
         for name, module in self._modules.items():
@@ -101,7 +98,7 @@ class ModuleWalk(ModuleFields):
                 seen.add(id(module))
                 yield name, module
 
-    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[torch.nn.Module]:
         """Yield this module and all below it, each once."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
@@ -134,7 +131,7 @@ class ModuleWalk(ModuleFields):
                 raise AttributeError(f"`{name}` is not an nn.Module")
         return module
 
-    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+    def set_submodule(self, target: str, module: torch.nn.Module, strict: bool = False) -> None:
         """Put `module` at the dotted name; `strict` wants a module to be there before."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")

@@ -214,36 +214,38 @@ class _Amount(BasePruningMethod):
         self.amount = amount
 
 
-class RandomUnstructured(_Amount):
+class _Unstructured(_Amount):
+    """Single entries, the first ones by `_order`."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def _order(self, t: Tensor) -> Tensor:
+        """A number for each entry: the smallest go."""
+        raise NotImplementedError
+
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+        """Zeros at the entries that go."""
+        check_fits(self.amount, t.numel())
+        mask = default_mask.clone()
+        count = how_many(self.amount, t.numel())
+        if count:
+            places = torch.topk(self._order(t).view(-1), k=count, largest=False).indices
+            mask.view(-1)[places] = 0
+        return mask
+
+
+class RandomUnstructured(_Unstructured):
     """Entries at random."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Zeros at the entries with the largest random numbers."""
-        check_fits(self.amount, t.numel())
-        mask = default_mask.clone()
-        count = how_many(self.amount, t.numel())
-        if count:
-            places = torch.topk(torch.rand_like(t).view(-1), k=count).indices
-            mask.view(-1)[places] = 0
-        return mask
+    def _order(self, t: Tensor) -> Tensor:
+        return -torch.rand_like(t)
 
 
-class L1Unstructured(_Amount):
+class L1Unstructured(_Unstructured):
     """The entries with the smallest absolute values."""
 
-    PRUNING_TYPE = "unstructured"
-
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """Zeros at the smallest entries."""
-        check_fits(self.amount, t.numel())
-        mask = default_mask.clone()
-        count = how_many(self.amount, t.numel())
-        if count:
-            places = torch.topk(t.abs().view(-1), k=count, largest=False).indices
-            mask.view(-1)[places] = 0
-        return mask
+    def _order(self, t: Tensor) -> Tensor:
+        return t.abs()
 
 
 def check_structured(t: Tensor) -> None:

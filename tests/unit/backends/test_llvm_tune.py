@@ -288,7 +288,11 @@ def test_a_module_whose_loss_is_outside_is_measured_with_its_backward(fresh, mon
         assert len(found) >= 2 and all(d.reasons[0].startswith("tuned: ") for d in found)
         torch.nn.Linear(280, 150)(torch.randn(70, 280)).square().mean().backward()
         torch.flush()
-    assert len(seen) == count
+        assert len(seen) == count
+        with config.override(max_autotune=True):  # of other code
+            torch.nn.Linear(290, 150)(torch.randn(70, 290)).square().mean().backward()
+            torch.flush()
+    assert len(model.tuned) == len(found)
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -296,8 +300,16 @@ def test_a_setting_measures_for_a_module_whose_loss_is_outside_too(asked, fresh)
     with torch._inductor.config.patch(max_autotune=asked), config.override(cache=False):
         model = torch.compile(torch.nn.Linear(300, 150))
         for _ in range(4):
+            model.zero_grad()
             model(torch.randn(70, 300)).square().mean().backward()
-    assert model._compiled.replays == 2 and bool(model.tuned) is asked
+        assert model._compiled.replays == 2 and bool(model.tuned) is asked
+        before = len(model.tuned)
+        model(torch.randn(70, 300)).tolist()
+        count = len(model.tuned)
+        assert (count > before) is asked
+        with config.override(max_autotune=True):  # of other code, after a look
+            torch.nn.Linear(270, 150)(torch.randn(70, 270)).tolist()
+    assert len(model.tuned) == count
 
 
 def test_some_sizes_get_programs_of_their_own(fresh):

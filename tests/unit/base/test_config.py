@@ -107,7 +107,7 @@ def test_bad_override_is_refused_and_changes_nothing(values):
     settings = Config({})
     with pytest.raises(SettingError), settings.override(**values):
         pass
-    assert settings.as_dict() == Config({}).as_dict()
+    assert format_table(settings) == format_table(Config({}))
 
 
 def test_unknown_setting_is_refused_with_the_known_names():
@@ -129,16 +129,6 @@ def test_empty_variable_means_default():
 def test_cache_dir_honors_xdg_and_the_home_sign():
     assert Config({"XDG_CACHE_HOME": "/x"}).cache_dir == str(Path("/x/rushlight"))
     assert Config({"RUSHLIGHT_CACHE_DIR": "~/c"}).cache_dir == os.path.expanduser("~/c")
-
-
-def test_reload_sees_a_changed_environment():
-    environ = {"DEBUG": "1"}
-    settings = Config(environ)
-    assert settings.debug == 1
-    environ["DEBUG"] = "2"
-    assert settings.debug == 1
-    settings.reload()
-    assert settings.debug == 2
 
 
 def test_table_names_every_variable_and_its_source():

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rushlight.backends.llvm.caps import AMX, AVX512, split_target
+from rushlight.backends.llvm.jit import assembly_of
+
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
@@ -32,9 +35,28 @@ def test_every_workload_has_a_title_and_cases(run):
         assert workload.cases()
 
 
+def test_jax_is_a_rival_where_the_goals_name_it(run):
+    cases = {name: run.workloads.load(name).cases() for name in run.workloads.NAMES}
+    with_jax = {(n, c) for n, of in cases.items() for c in of if run.workloads.has_jax(n, c)}
+    assert {("mlp", "compiled"), ("softmax", "rows"), ("elementwise", "eager")} <= with_jax
+    assert all(callable(run.workloads.load(name).build_jax) for name, _ in with_jax)
+    for name in run.workloads.NAMES:
+        assert set(getattr(run.workloads.load(name), "JAX_CASES", ())) <= set(cases[name])
+
+
+def test_jax_has_a_column_of_its_own(run):
+    row = {"workload": "w", "case": "c", "goal": "", "peaks": {}}
+    row["results"] = {m: measured(run, s, {}) for m, s in
+                      (("rushlight", 2.0), ("torch", 6.0), ("jax", 3.0))}  # fmt: skip
+    for one in row["results"].values():
+        one.cpu_seconds = [1.0]
+    assert "jax: 3 s (1.50)" in run.report.line(row)
+    assert "| 3.00 | 3 s (1.50) |" in run.report.markdown([row], {})
+
+
 def test_only_chooses_by_part_of_the_name(run):
     assert run.chosen_cases("softmax/") == [("softmax", "rows")]
-    assert len(run.chosen_cases("matmul")) == 13
+    assert {workload for workload, _ in run.chosen_cases("matmul/")} == {"matmul"}
     assert run.chosen_cases("nothing of the kind") == []
 
 
@@ -133,6 +155,18 @@ def test_growth_puts_each_size_beside_the_one_before(run):
     assert heading == "cost against size:"
     assert line.split() == "w f torch 2 1 s, 4 x3.0 (2), 8 x1.5 (2)".split()
     assert run.report.growth_lines(rows[:1]) == []
+
+
+def test_the_loop_of_tile_registers_is_nothing_but_products(run):
+    import peak
+
+    features = ",".join(f"+{name}" for name in ("sse2", "avx", "avx2", *AVX512, *AMX))
+    target = split_target(f"sapphirerapids|{features}|x86_64-unknown-linux-gnu")
+    assert target.tiles == "amx"
+    text = assembly_of(peak.tiles_text("tiles"), target)
+    loop = text.split("tilezero", 1)[1]
+    assert loop.count("tdpbf16ps") == peak.TILE_SUMS
+    assert "ldtilecfg" in text and "tilerelease" in loop and "tileload" not in text
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """A long loop that keeps its losses builds few programs and its memory stays flat."""
 
+import pytest
+
 import rushlight as torch
 from rushlight.runtime.buffer import memory_allocated
 
@@ -20,7 +22,7 @@ def loop(step, programs, calls, warm=100):
     return programs.compiled - compiled, most
 
 
-def training():
+def training(keeps_history=False):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 2))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -31,37 +33,18 @@ def training():
         loss = (model(x) - y).square().mean()
         loss.backward()
         optimizer.step()
-        return loss.detach()
+        return loss if keeps_history else loss.detach()
 
     return step
 
 
-def test_1000_eager_steps_that_keep_their_losses(fresh_programs):
-    step = training()
+@pytest.mark.parametrize(("keeps_history", "calls"), [(False, 1000), (True, 300)])
+def test_eager_steps_that_keep_their_losses(fresh_programs, keeps_history, calls):
+    """With `losses.append(loss)`, too: the history holds no memory once it was used."""
+    step = training(keeps_history)
     step()
     step().item()
-    built, growth = loop(step, fresh_programs, 1000)
-    assert built <= 3
-    assert growth <= 16 << 10
-
-
-def test_1000_eager_steps_that_keep_losses_with_their_history(fresh_programs):
-    """`losses.append(loss)` without detach: the history holds no memory once it was used."""
-    torch.manual_seed(0)
-    model = nn.Linear(8, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    x, y = torch.randn(16, 8), torch.randn(16, 2)
-
-    def step():
-        optimizer.zero_grad()
-        loss = (model(x) - y).square().mean()
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    step()
-    step().item()
-    built, growth = loop(step, fresh_programs, 300)
+    built, growth = loop(step, fresh_programs, calls)
     assert built <= 3
     assert growth <= 16 << 10
 

@@ -9,9 +9,10 @@ import pytest
 
 import rushlight.ops as O
 from rushlight.base.dtypes import DType, float32
-from rushlight.engine.programs import ProgramCache, make_template
+from rushlight.engine.programs import ProgramCache
 from rushlight.engine.realize import run_program, site_text
 from rushlight.engine.signature import offset_positions, record
+from rushlight.engine.template import make_template
 from rushlight.ir.interpret import interpret
 from rushlight.ir.node import Node, buffer_node, scalar_node
 from rushlight.runtime.buffer import allocate

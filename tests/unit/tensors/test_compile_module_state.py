@@ -88,16 +88,18 @@ class Views(nn.Module):
 class Data(nn.Module):
     """Buffers changed through `.data`, whose counter is not the storage's."""
 
-    def __init__(self):
+    def __init__(self, counts=True):
         super().__init__()
+        self.counts = counts
         self.register_buffer("mean", torch.zeros(4))
         self.register_buffer("seen", torch.tensor(0))
         self.layer = nn.Linear(4, 4)
 
     def forward(self, x):
         self.mean.data.lerp_(x.mean(0), 0.25)
-        self.seen += x.shape[0]
-        return self.layer(x - self.mean) / self.seen
+        if self.counts:
+            self.seen += x.shape[0]
+        return self.layer(x - self.mean) / (self.seen + 1)
 
 
 class Words(nn.Module):
@@ -142,6 +144,7 @@ MODULES = {
     "shared": (Shared, rows),
     "views": (Views, rows),
     "data": (Data, rows),
+    "data alone": (lambda: Data(counts=False), rows),
     "spectral": (lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3)), rows),
     "words": (Words, words),
     "words of int32": (Words, lambda turn: (numbers(turn, 5, 3).int(),)),
@@ -208,10 +211,11 @@ def test_what_changes_between_calls_is_seen():
         16: lambda m: setattr(m[1], "running_var", torch.full((4,), 2.0)),
         18: lambda m: m.double().float(),
         20: lambda m: m[1].num_batches_tracked.fill_(100),
+        22: lambda m: setattr(m[1].running_mean, "data", m[1].running_mean.data),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        count = check_steps(ways, rows, 24, lambda m, turn: changes.get(turn, id)(m))
+        count = check_steps(ways, rows, 28, lambda m, turn: changes.get(turn, id)(m))
     assert count >= 9
     module, run = ways[1]
     twin = copy.deepcopy(run)
@@ -236,6 +240,12 @@ def test_buffers_that_numpy_sees_are_written_at_once():
     check_steps(ways, rows)
     seen = [module[1].running_mean.numpy() for module, _ in ways]
     weights = [module[0].weight.detach().numpy() for module, _ in ways]
+    plain = nn.Linear(4, 4)
+    run = settled(torch.compile(plain), *rows(0))
+    weight = plain.weight.detach().numpy()
+    out, wanted = run(*rows(0)), plain(*rows(0)).detach().clone()
+    weight += 1
+    assert own_bits(out) == own_bits(wanted)
     for turn in range(3):
         outs = [call(*rows(turn)) for _, call in ways]
         assert seen[0].tobytes() == seen[1].tobytes() == own_bits(ways[1][0][1].running_mean)[2]
@@ -262,10 +272,47 @@ def test_arguments_that_are_changed():
             found.append([own_bits([a.grad, b, count]), a._version, b._version, count._version])
         assert found[0] == found[1], turn
     assert run.replays >= 5
+    for _ in range(4):
+        run(a, b, count)
     memory = np.ones((3, 4), np.float32)
     shared, a = torch.from_numpy(memory), array(3, 4).requires_grad_()
     out = run(a, shared, torch.tensor(1.0))
     assert memory.tobytes() == own_bits(0.5 + a.detach())[2] and out.requires_grad
+
+
+def test_the_version_of_a_new_tensor():
+    fn = lambda x, y: ((x * 2).add_(1).mul_(y), x * y, y.data)  # noqa: E731
+    for learns in (False, True):
+        run, x = torch.compile(fn), array(3).requires_grad_(learns)
+        y = array(3).data
+        y.add_(1)
+        for _ in range(5):
+            assert [t._version for t in run(x, y)] == [2, 0, 0]
+
+
+@pytest.mark.parametrize("learns", [False, True])
+def test_versions_of_arguments_with_counters_of_their_own(learns):
+    def fn(a, b, w):
+        b.add_(1)
+        return (a * w).sum() + b.sum()
+
+    run, w = torch.compile(fn), array(3).requires_grad_(learns)
+    for turn in range(5):  # two names of one memory; it is the second one's counter that moves
+        found = []
+        for call in (run, fn):
+            b = array(3, seed=turn)
+            a = b.data
+            found.append([own_bits([call(a, b, w), a, b]), a._version, b._version])
+        assert found[0] == found[1], turn
+    assert run.replays == 3
+    for first in (True, False):
+        run = torch.compile(lambda b, w: (b.add_(1) * w).sum())
+        for turn in range(6):  # captured with one kind of counter, replayed with the other
+            b = array(3)
+            b = b.data if (turn < 3) is first else b
+            run(b, w)
+            assert b._version == 1, turn
+        assert run.replays == 4
 
 
 def test_an_argument_of_a_gradient_that_is_changed_after_it_was_saved():
@@ -300,11 +347,13 @@ def test_versions_of_a_moved_module_in_a_captured_step():
             optimizer.zero_grad()
             (model(x) ** 2).mean().backward()
             optimizer.step()
+            return model[0].weight[1:].detach(), model[0].weight.detach()
 
         run = torch.compile(step) if compiled else step
         for _ in range(8):
-            run()
-        found.append(state(model))
+            part, whole = run()
+        part.add_(1)
+        found.append([state(model), part._version, whole._version, own_bits(whole)])
     assert found[0] == found[1] and run.replays >= 4
 
 
@@ -456,15 +505,16 @@ def test_a_view_of_a_buffer_is_returned():
 
         def forward(self, x):
             self.rows[1] += x
-            return x * self.weight, self.rows[1], self.weight[1:], x[:2], self.rows
+            row = self.rows[1]
+            return x * self.weight, row, self.weight[1:], x[:2], self.rows, row
 
     ways = pair(Model)
     for turn in range(6):
         found = []
         for module, call in ways:
             x = array(4, seed=turn)
-            out, row, part, head, rows_ = call(x)
-            assert rows_ is module.rows and row._storage is module.rows._storage
+            out, row, part, head, rows_, again = call(x)
+            assert again is row and rows_ is module.rows and row._storage is module.rows._storage
             assert head._storage is x._storage and part.grad_fn is not None
             (out.sum() + (part**2).sum()).backward()
             row.mul_(0.5)
