@@ -4,8 +4,8 @@
 
 Machine code made for the purpose runs on all threads at once: a copy of memory with plain and with
 non-temporal stores, reads of as much as each level of the caches holds, and multiply-adds between
-registers (float32, and bfloat16 pairs where the CPU has `vdpbf16ps`). A peak is the best of a few
-runs: what the machine does when nothing disturbs.
+registers (float32, and bfloat16 where the CPU has `vdpbf16ps` or tile registers). A peak is the
+best of a few runs: what the machine does when nothing disturbs.
 """
 
 import argparse
@@ -24,9 +24,13 @@ sys.path.insert(0, str(ROOT))
 
 from rushlight.backends.llvm.caps import Target, find_caps, parse_features, split_target  # noqa: E402
 from rushlight.backends.llvm.jit import Library, compile_text, load_object  # noqa: E402
+from rushlight.backends.llvm.tile_ops import CONFIG  # noqa: E402
+from rushlight.backends.llvm.tiles_here import why_not  # noqa: E402
 
 # Chains that hide the latency of a multiply-add: 4-6 cycles, two a cycle.
 CHAINS = 14
+# Six of the eight tile registers; two are the operands.
+TILE_SUMS = 6
 TURNS = 2_000_000
 COPY_BYTES = 2**28
 # What is read again and again, all threads together: levels of the caches, and memory.
@@ -103,6 +107,23 @@ def chains_text(name: str, lanes: int, operand: str, call: str) -> str:
     return "\n".join(lines)
 
 
+def tiles_text(name: str) -> str:
+    """name(configuration, nothing, turns): products of two tiles, added to TILE_SUMS others."""
+    lines = [
+        f"define void @{name}(ptr %a, ptr %b, i64 %n) {{",
+        "entry:\n call void @llvm.x86.ldtilecfg(ptr %a)",
+        *(f" call void @llvm.x86.tilezero(i8 {tile})" for tile in range(8)),
+        " br label %loop\nloop:\n %i = phi i64 [0, %entry], [%next, %loop]",
+        *(f" call void @llvm.x86.tdpbf16ps(i8 {c}, i8 6, i8 7)" for c in range(TILE_SUMS)),
+        " %next = add i64 %i, 1\n %more = icmp slt i64 %next, %n",
+        " br i1 %more, label %loop, label %done\ndone:",
+        " call void @llvm.x86.tilerelease()\n ret void\n}",
+        "declare void @llvm.x86.ldtilecfg(ptr)\ndeclare void @llvm.x86.tilerelease()",
+        "declare void @llvm.x86.tilezero(i8)\ndeclare void @llvm.x86.tdpbf16ps(i8, i8, i8)",
+    ]
+    return "\n".join(lines)
+
+
 def build(target: Target) -> Library:
     """The loops as machine code."""
     lanes = target.vector_bytes // 4
@@ -119,6 +140,8 @@ def build(target: Target) -> Library:
         call = f"call {kind} @{DPBF16}({kind} %x{{c}}, {pairs} %o, {pairs} %o)"
         parts["bfloat16_pairs"] = chains_text("bfloat16_pairs", lanes, pairs, call)
         rest += f"declare {kind} @{DPBF16}({kind}, {pairs}, {pairs})\n"
+    if not why_not(target.features):
+        parts["tiles"] = tiles_text("tiles")
     return load_object(compile_text("\n".join([*parts.values(), rest]), target), list(parts))
 
 
@@ -167,6 +190,10 @@ def measure(threads: int) -> dict[str, float]:
     rates["flop"] = done / best_seconds(kernels["multiply_add"], small, TURNS)
     if "bfloat16_pairs" in kernels:
         rates["bfloat16 flop"] = 2 * done / best_seconds(kernels["bfloat16_pairs"], small, TURNS)
+    if "tiles" in kernels:  # the most that the machine does with bfloat16
+        config = np.frombuffer(CONFIG, np.uint8)
+        seconds = best_seconds(kernels["tiles"], [(config, config)] * threads, TURNS // 16)
+        rates["bfloat16 flop"] = 2.0 * TILE_SUMS * 16**2 * 32 * (TURNS // 16) * threads / seconds
     return rates
 
 
@@ -175,7 +202,7 @@ TITLES = {
     "byte": ("copy, non-temporal stores", "GB/s, read + write"),
     **{f"{mib} MiB read": (f"reads of {mib} MiB", "GB/s") for mib in READ_MIB},
     "flop": ("float32 multiply-add", "GFLOP/s"),
-    "bfloat16 flop": ("bfloat16 pairs (vdpbf16ps)", "GFLOP/s"),
+    "bfloat16 flop": ("bfloat16 pairs or tiles", "GFLOP/s"),
 }
 
 

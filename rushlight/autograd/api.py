@@ -7,10 +7,9 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.autograd import engine
-from rushlight.autograd.graph import zeros
 from rushlight.autograd.protocol import TENSORS
 from rushlight.base.devices import DEVICES
-from rushlight.ir.node import const_node
+from rushlight.ir.node import Node, const_node
 
 
 def _as_tuple(value: Any) -> tuple:
@@ -33,9 +32,16 @@ def _seed(output: Any, grad: Any, position: int) -> Any:
         raise RuntimeError(
             f"grad can be implicitly created only for real scalar outputs but got {output.dtype}"
         )
-    one = const_node(1, output.dtype)
-    shape = tuple(output.shape)
-    return TENSORS.make(ops.expand.node(one, shape) if shape else one)
+    return _constant(output, const_node(1, output.dtype))
+
+
+def _constant(like: Any, number: Node) -> Any:
+    """The same number everywhere, on the device of a tensor."""
+    shape = tuple(like.shape)
+    node = ops.expand.node(number, shape) if shape else number
+    place = like.device.type if DEVICES.used else "cpu"
+    is_here = place in ("cpu", "meta")
+    return TENSORS.make(node if is_here else ops.to_device.node(node, "cpu", place))
 
 
 def _roots(outputs: Sequence[Any], grads: Sequence[Any]) -> tuple[list, list]:
@@ -114,11 +120,9 @@ def grad(
     retain = create_graph if retain_graph is None else retain_graph
     found = engine.run(roots, seeds, retain=retain, create_graph=create_graph, capture=edges,
                        accumulate=False)  # fmt: skip
-    if DEVICES.used:  # one that depends on no value is nowhere yet
-        found = [g if g is None else g.to(t.device) for g, t in zip(found, inputs, strict=True)]
     if materialize_grads:
         return tuple(
-            TENSORS.make(zeros(tuple(t.shape), t.dtype)).to(t.device) if g is None else g
+            _constant(t, const_node(0, t.dtype)) if g is None else g
             for g, t in zip(found, inputs, strict=True)
         )
     if not allow_unused and any(g is None for g in found):

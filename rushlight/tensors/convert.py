@@ -38,7 +38,7 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
 from rushlight.tensors.interop import look
-from rushlight.tensors.places import to_place
+from rushlight.tensors.placing import brought, to_place
 from rushlight.tensors.size import parse_size
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import Tensor, new_tensor
@@ -174,6 +174,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     check_inplace(self)
     if not isinstance(src, Tensor):
         src = tensor_of(src)
+    src = brought(src, self)
     value = src
     if value._dtype is not self._dtype:
         value = apply(ops.cast, (value, self._dtype), label="CopyBackwards")

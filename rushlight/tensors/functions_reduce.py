@@ -15,13 +15,12 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.operands import need_tensor
-from rushlight.tensors.places import put_beside
+from rushlight.tensors.out import finish, write_out_all
+from rushlight.tensors.placing import brought
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -173,7 +172,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, both: OpDef, name: str)
 
     def along(input: Tensor, dim: int, keepdim: bool) -> Any:
         if not input.dim():
-            return pair((input.clone(), put_beside(tensor_of(0), input)))
+            return pair((input.clone(), brought(tensor_of(0), input)))
         dim = wrap_dim(dim, input.dim())
         if not input._shape[dim]:
             raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
@@ -199,7 +198,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent value (the smallest of several) and its last index."""
     dim = wrap_dim(dim, input.dim())
     if not input.dim():
-        return Mode((input.clone(), put_beside(tensor_of(0), input)))
+        return Mode((input.clone(), brought(tensor_of(0), input)))
     a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
     counts = sum(apply(ops.eq, (a, b)), dim + 1)
     best = apply(ops.eq, (counts, amax(counts, dim, True)))
@@ -320,7 +319,7 @@ def cummin(input: Tensor, dim: int) -> Any:
 
 def _cum_extreme(input: Tensor, dim: int, record: OpDef, pair: type) -> Any:
     if not input.dim():
-        return pair((input.clone(), put_beside(tensor_of(0), input)))
+        return pair((input.clone(), brought(tensor_of(0), input)))
     at = apply(record, (input, dim))
     return pair((apply(ops.gather, (input, dim, at)), at))
 

@@ -20,10 +20,11 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand, reshape, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.indexing import check_same, getitem, put
-from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import check_number
-from rushlight.tensors.places import put_beside
+from rushlight.tensors.out import check_apart, write_out
+from rushlight.tensors.placing import brought
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor
@@ -35,7 +36,7 @@ def known(array: np.ndarray, like: Tensor | None = None) -> Tensor:
     tensors of any device."""
     node = data_node(np.asarray(array), dtype_of_numpy(array.dtype))
     node.buffer.device = None
-    return new_tensor(node) if like is None else put_beside(new_tensor(node), like)
+    return new_tensor(node) if like is None else brought(new_tensor(node), like)
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:

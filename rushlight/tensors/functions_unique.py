@@ -23,7 +23,7 @@ from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look, look_at_all
-from rushlight.tensors.places import put_beside
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -126,7 +126,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     dtype = int64 if weights is None else weights._dtype
     base = new_tensor(ops.expand.node(ops.cast.node(arange(1)._value(), dtype), (size,)))
     src = weights if weights is not None else expand(tensor_of(1), input._shape)
-    return index_add_(put_beside(base, input), 0, input, src)
+    return index_add_(brought(base, input), 0, input, src)
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -146,7 +146,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     inside = apply(ops.logical_and, (x >= low, x <= high))
     place = ((x - low) * bins / (high - low)).to(int64).clamp(0, bins - 1)
     place = apply(ops.where, (inside, place, 0))
-    counts = index_add_(put_beside(full((bins,), 0, dtype=int64), x), 0, place, inside.to(int64))
+    counts = index_add_(brought(full((bins,), 0, dtype=int64), x), 0, place, inside.to(int64))
     return counts.to(input._dtype)
 
 

@@ -31,7 +31,7 @@ from rushlight.tensors.functions_view import expand, permute, reshape, reshape_s
 from rushlight.tensors.index_checks import CHECK_LIMIT
 from rushlight.tensors.index_items import item_of, items_of, plain_key
 from rushlight.tensors.inplace import assign, check_inplace, overwrite
-from rushlight.tensors.places import index_beside, put_beside
+from rushlight.tensors.placing import brought, index_for
 from rushlight.tensors.size import KEPT
 from rushlight.tensors.storage import data_node, value_of
 from rushlight.tensors.tensor import Tensor, make_view, new_tensor
@@ -160,25 +160,26 @@ def setitem(self: Tensor, key: Any, value: Any) -> None:
         if isinstance(value, bool | int | float | complex):
             value = new_tensor(number_node(value, self._dtype))
         else:
-            value = put_beside(tensor_of(value, self._dtype), self)
+            value = tensor_of(value, self._dtype)
     if mask is not None and not value.dim() and mask._shape == self._shape[: mask.dim()]:
         trail = (1,) * (self.dim() - mask.dim())
         where = reshape(mask, (*mask._shape, *trail)) if trail else mask
         check_inplace(self)
-        value = _as(reshape(value, ()), self)
-        assign(self, apply(ops.where, (where, value, self), label="IndexPutBackward0"))
+        value = _as(reshape(brought(value, self), ()), self)
+        chosen = apply(ops.where, (index_for(self, where), value, self), label="IndexPutBackward0")
+        assign(self, chosen)
         return
     basic = _basic_view(self, key)
     if basic is not None:
-        fill(basic, value)
-        return
+        return fill(basic, value)
     plan = _parse(self, key)
     view = plan.view()
     if not plan.indices:
-        fill(view, value)
-        return
+        return fill(view, value)
     if not is_number:
         check_same(view, value)
+    if is_number or not value.dim():
+        value = brought(value, self)
     put(view, plan.indices, value, "set")
 
 
@@ -198,6 +199,7 @@ def fill(target: Tensor, value: Tensor) -> None:
     if value._storage is target._storage and _sees_the_same(target, value):
         target._counter.version += 1  # `x[i] += v`: what is stored is there
         return
+    value = brought(value, target)
     shape = value._shape
     while len(shape) > target.dim() and shape[0] == 1:
         shape = shape[1:]
@@ -360,8 +362,8 @@ def _arrange(view: Tensor, indices: list) -> tuple[Tensor, list, tuple | None, t
         raise IndexError(
             f"shape mismatch: indexing tensors could not be broadcast together with shapes {listed}"
         ) from None
-    ready = [new_tensor(_ready(t, view._shape[dim], dim, batch)) for dim, t in indices]
-    ready = [index_beside(index, view) for index in ready]
+    nodes = [_ready(t, view._shape[dim], dim, batch) for dim, t in indices]
+    ready = [index_for(view, new_tensor(node)) for node in nodes]
     order = (*dims, *[d for d in range(view.dim()) if d not in dims])
     if order == tuple(range(view.dim())):
         return view, ready, None, None

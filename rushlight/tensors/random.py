@@ -13,9 +13,10 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_complex import view_as_real
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
-from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.numbers import Defaults
-from rushlight.tensors.places import put_beside
+from rushlight.tensors.out import write_out
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -150,7 +151,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     if input._dtype.kind != "float":
         raise RuntimeError(f"Expected floating point probabilities, got {input._dtype}")
     drawn = new_tensor(_bernoulli_node(chance, input._shape, input._dtype, generator))
-    return put_beside(linked(drawn, input), input)
+    return brought(linked(drawn, input), input)
 
 
 def multinomial(

@@ -282,8 +282,17 @@ class Builder:
         spent = tensor.grad_fn.name() if _is_spent(tensor) else ""
         return Maker(
             id(tensor), id(storage), place, result, other, node.shape, node.dtype, shown, label,
-            spent,
+            spent, storage.version, self._counter(tensor),
         )  # fmt: skip
+
+    def _counter(self, tensor: Tensor) -> Any:
+        """For `Maker.counter`."""
+        counter = tensor._counter
+        if counter is tensor._storage:
+            return None
+        number = next((i for i, t in enumerate(self.arguments) if t._counter is counter), None)
+        there = any(t._counter is counter for t in self.snapshot.tensors)
+        return number if number is not None else counter if there else None
 
     def _check_kept(self) -> None:
         """Everything made in the call that is still alive is a result."""

@@ -17,7 +17,8 @@ class Maker:
     Its storage is that at `place`, or a new one on `result`, or on the value at `other`. `shown`:
     (steps, shape, strides, offset) of a view. `tensor` and `storage`: ids at the capture; what was
     one object then is one object now. `spent`: name of the function of a value whose backward ran
-    in the call.
+    in the call. `version`: of a new storage. `counter`: of versions, where it is not the storage's:
+    one that is there before the call, or the number of the argument that has it.
     """
 
     tensor: int
@@ -30,14 +31,20 @@ class Maker:
     shown: tuple | None
     label: str
     spent: str
+    version: int
+    counter: Any
 
     def __call__(self, results: Any, storages: Any, nodes: Any, arguments: Any, made: dict) -> Any:
         found = made.get(self.tensor)
         if found is not None:
             return found
-        base = made.get((self.storage,))
+        key = (self.storage, id(self.counter))
+        base = made.get(key)
         if base is None:
-            base = made[self.storage,] = self._base(results, storages, nodes)
+            base = made[key] = self._base(results, storages, nodes)
+            if self.counter is not None:
+                number = self.counter.__class__ is int
+                base._counter = arguments[self.counter]._counter if number else self.counter
         if self.shown is not None:
             base = make_view(base, *self.shown, self.label)
         if self.spent:
@@ -46,10 +53,13 @@ class Maker:
         return base
 
     def _base(self, results: Any, storages: Any, nodes: Any) -> Tensor:
-        if self.result >= 0:
-            return new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
         if self.place < 0:
-            return new_tensor(nodes[self.other])
+            if self.result >= 0:
+                base = new_tensor(buffer_node(results[self.result], self.shape, self.dtype))
+            else:
+                base = new_tensor(nodes[self.other])
+            base._storage.version = self.version
+            return base
         base = new_tensor(storages[self.place].node)
         base._storage = base._counter = storages[self.place]
         return base

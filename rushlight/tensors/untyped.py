@@ -14,12 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.base.devices import CPU, device
+from rushlight.base.devices import CPU, DEVICES, device
 from rushlight.base.dtypes import DType, uint8
 from rushlight.base.errors import NotSupportedError
 from rushlight.engine.live import live_refs
 from rushlight.engine.realize import flush
+from rushlight.ir.device import device_of
+from rushlight.ir.node import Node
 from rushlight.tensors.cells import own_array
 from rushlight.tensors.convert import set_ as set_from_tensor
 from rushlight.tensors.from_data import over_array
@@ -37,10 +40,16 @@ def own_memory(storage: Storage) -> np.ndarray:
         if node.leaf != "buffer" or any(
             ref is not storage and ref.node is node for ref in live_refs()
         ):
-            storage.hold(data_node(array, node.dtype))
+            storage.hold(_where(storage, data_node(array, node.dtype)))
         flush()
         storage.node.buffer.private = False
     return storage.array()
+
+
+def _where(storage: Storage, node: Node) -> Node:
+    """The value on the device of the cell."""
+    place = device_of(storage.node) if DEVICES.used else None
+    return node if place in (None, "cpu") else ops.to_device.node(node, "cpu", place)
 
 
 class UntypedStorage:
@@ -177,7 +186,8 @@ class UntypedStorage:
             )
         cell = self._tensor._storage
         node = cell.node
-        cell.replace(data_node(source._bytes().view(node.dtype.np).reshape(node.shape), node.dtype))
+        made = data_node(source._bytes().view(node.dtype.np).reshape(node.shape), node.dtype)
+        cell.replace(_where(cell, made))
         cell.version += 1
         return self
 
@@ -275,8 +285,10 @@ def storage(self: Tensor) -> TypedStorage:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now. An in-place op may move the value; what is written
-    there from outside is seen by all that is recorded later, as long as it has not moved."""
+    """The address of the first element now. Who writes there asks for it right before: what was
+    recorded until then is computed, and what is recorded later sees the new values. A value that
+    is recorded between the two may see either; an in-place op may move it (`numpy()` shares
+    memory without such rules)."""
     if self.numel() == 0:
         return 0
     memory = own_memory(self._storage)

@@ -12,11 +12,16 @@ import functools
 import platform
 from dataclasses import dataclass
 
-import llvmlite.binding as llvm
-
 from rushlight.base.config import available_cores
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
+from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Caps, Missing
+
+try:
+    import llvmlite.binding as llvm
+except OSError as error:  # no room for LLVM, say: the first error says why
+    reason = error.__context__ or error
+    raise BackendError(f"the backend 'llvm' cannot be loaded: {reason}") from error
 
 # Below these an x86 has no rounding instructions, and code would need calls to libm.
 BASELINE_X86 = ("sse4.1",)

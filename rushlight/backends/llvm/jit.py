@@ -15,8 +15,11 @@ import llvmlite.binding as llvm
 
 from rushlight.backends.llvm.caps import Target, initialize, initialize_all
 from rushlight.backends.llvm.tile_emulated import EMULATION, PREFIX
+from rushlight.base.address_space import require_room
 from rushlight.runtime.cache import disk_cache
 
+# LLVM ends the process where it finds no memory. Its tables come with the first code that it makes.
+ROOM_AT_FIRST, ROOM = 64 << 20, 16 << 20
 _NUMBERS = itertools.count()
 _HEADS = re.compile(r"^(define .*\))", re.MULTILINE)
 
@@ -62,6 +65,8 @@ def parse(text: str, machine: llvm.TargetMachine, verify: bool = False) -> llvm.
 
 def compile_text(text: str, target: Target, verify: bool = False) -> bytes:
     """An object file from LLVM text."""
+    is_first = not target_machine.cache_info().currsize
+    require_room(ROOM_AT_FIRST if is_first else ROOM, "making machine code")
     machine = target_machine(target.cpu, target.features, target.triple)
     return machine.emit_object(parse(_sized(text, target), machine, verify))
 
@@ -82,6 +87,7 @@ def _sized(text: str, target: Target) -> str:
 
 def load_object(data: bytes, symbols: Sequence[str]) -> Library:
     """Make the code of an object file callable; addresses by symbol."""
+    require_room(ROOM, "loading machine code")
     builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rushlight.backends.llvm.caps import AMX, AVX512, split_target
+from rushlight.backends.llvm.jit import assembly_of
+
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
 
@@ -152,6 +155,28 @@ def test_growth_puts_each_size_beside_the_one_before(run):
     assert heading == "cost against size:"
     assert line.split() == "w f torch 2 1 s, 4 x3.0 (2), 8 x1.5 (2)".split()
     assert run.report.growth_lines(rows[:1]) == []
+
+
+def test_the_loop_of_tile_registers_is_nothing_but_products(run):
+    import peak
+
+    features = ",".join(f"+{name}" for name in ("sse2", "avx", "avx2", *AVX512, *AMX))
+    target = split_target(f"sapphirerapids|{features}|x86_64-unknown-linux-gnu")
+    assert target.tiles == "amx"
+    text = assembly_of(peak.tiles_text("tiles"), target)
+    loop = text.split("tilezero", 1)[1]
+    assert loop.count("tdpbf16ps") == peak.TILE_SUMS
+    assert "ldtilecfg" in text and "tilerelease" in loop and "tileload" not in text
+
+
+def test_each_budget_has_a_figure(run, monkeypatch, capsys):
+    import budgets
+
+    monkeypatch.setattr(budgets, "REPETITIONS", 3)
+    assert budgets.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rsplit(" us, budget ")[0].split("  ")[0] for line in lines] == [*budgets.BUDGETS]
+    assert all(us > 0 for us in budgets.measure().values())
 
 
 @pytest.mark.slow

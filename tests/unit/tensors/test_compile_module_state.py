@@ -276,8 +276,19 @@ def test_arguments_that_are_changed():
         run(a, b, count)
     memory = np.ones((3, 4), np.float32)
     shared, a = torch.from_numpy(memory), array(3, 4).requires_grad_()
-    out = run(a, shared, torch.tensor(1.0))
+    with pytest.warns(UserWarning, match="ordinary lazy code"):
+        out = run(a, shared, torch.tensor(1.0))
     assert memory.tobytes() == own_bits(0.5 + a.detach())[2] and out.requires_grad
+
+
+def test_the_version_of_a_new_tensor():
+    fn = lambda x, y: ((x * 2).add_(1).mul_(y), x * y, y.data)  # noqa: E731
+    for learns in (False, True):
+        run, x = torch.compile(fn), array(3).requires_grad_(learns)
+        y = array(3).data
+        y.add_(1)
+        for _ in range(5):
+            assert [t._version for t in run(x, y)] == [2, 0, 0]
 
 
 @pytest.mark.parametrize("learns", [False, True])
@@ -337,11 +348,13 @@ def test_versions_of_a_moved_module_in_a_captured_step():
             optimizer.zero_grad()
             (model(x) ** 2).mean().backward()
             optimizer.step()
+            return model[0].weight[1:].detach(), model[0].weight.detach()
 
         run = torch.compile(step) if compiled else step
         for _ in range(8):
-            run()
-        found.append(state(model))
+            part, whole = run()
+        part.add_(1)
+        found.append([state(model), part._version, whole._version, own_bits(whole)])
     assert found[0] == found[1] and run.replays >= 4
 
 
