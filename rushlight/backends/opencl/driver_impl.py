@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from dataclasses import dataclass
 from typing import Any
 
 from rushlight.base.config import config
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
+from rushlight.base.errors import BackendError
 from rushlight.compiler.target import Caps, Missing
 
 FIX = (
@@ -29,7 +31,7 @@ PROBE = "__kernel __attribute__((intel_reqd_sub_group_size({}))) void probe(void
 @dataclass(frozen=True)
 class Driver:
     """An open device. shared: it works on the host's memory; progress: groups may wait for one
-    another; subgroup: so many neighbours exchange values (1: none)."""
+    another; subgroup: so many neighbours exchange values (1: none); process: that opened it."""
 
     cl: Any
     device: Any
@@ -39,6 +41,7 @@ class Driver:
     progress: bool
     subgroup: int
     options: str
+    process: int
 
 
 def find() -> Caps | Missing:
@@ -67,7 +70,7 @@ def serves(kind: str) -> Missing | None:
     """Why the device that is used is not one of this type; None: it is."""
     if kind != "xpu":
         return None
-    found = require_driver()
+    found = _opened()
     if is_intel_gpu(found):
         return None
     return Missing(f"{found.device.name}, which OpenCL has here, is no GPU of Intel's", XPU_FIX)
@@ -108,7 +111,7 @@ def open_device(wanted: str, more_options: str) -> Driver | Missing:
     options = f"{options} {more_options}".rstrip()
     queue, shared = cl.CommandQueue(context), bool(device.host_unified_memory)
     subgroup = find_subgroup(cl, device, context, options)
-    return Driver(cl, device, context, queue, shared, progress, subgroup, options)
+    return Driver(cl, device, context, queue, shared, progress, subgroup, options, os.getpid())
 
 
 def is_fair(cl: Any, device: Any) -> bool:
@@ -134,7 +137,19 @@ def find_subgroup(cl: Any, device: Any, context: Any, options: str) -> int:
     return 1
 
 
-def require_driver() -> Driver:
+def _opened() -> Driver:
     found = open_device(config.opencl_device, config.opencl_options)
     assert not isinstance(found, Missing), found.reason
+    return found
+
+
+def require_driver() -> Driver:
+    """The open device; an error in the child of a fork, where its driver's threads are missing and
+    a call would wait for them for ever."""
+    found = _opened()
+    if found.process != os.getpid():
+        raise BackendError(
+            "OpenCL was used before this process was forked, and does not work in the child; "
+            "start it with multiprocessing's method 'spawn', or use the device in one of the two"
+        )
     return found

@@ -165,3 +165,15 @@ def test_files_are_loaded_to_a_device(place, tmp_path) -> None:
             assert got["whole"][1].tolist() == got["turned"][:, 1].tolist() == [0, 0, 0, 0]
     with pytest.raises(RuntimeError, match="there is one device of this type"):
         torch.load(tmp_path / "x.pt", map_location="opencl:3")
+
+
+@needs_opencl
+def test_the_child_of_a_fork_is_told_that_opencl_does_not_work_there(monkeypatch) -> None:
+    x = torch.arange(3.0).to("opencl")
+    assert (x + 1).sum().item() == 6.0
+    other = driver_impl.os.getpid() + 1
+    monkeypatch.setattr(driver_impl.os, "getpid", lambda: other)
+    with pytest.raises(RuntimeError, match="before this process was forked.+'spawn'"):
+        (x + 1).sum().item()
+    monkeypatch.undo()
+    assert (x + 1).sum().item() == 6.0
