@@ -156,7 +156,7 @@ def _median(skip: bool, pair: type) -> Callable:
             values, at = values.squeeze(axis), at.squeeze(axis)
         return write_out_all(out, pair((values, at)))
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
     function.__doc__ = "The lower median" + (
         ", NaN left out." if skip else "; NaN if there is one."
     )
