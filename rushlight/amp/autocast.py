@@ -9,19 +9,26 @@ from typing import Any
 
 import rushlight as torch
 
+WITHOUT_MODULE = ("opencl", "vulkan")  # devices that have no module as torch.cuda is one
 DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "maia", "privateuseone")
 
 
 def is_here(device_type: str) -> bool:
     """Is it the CPU, or a device that is there?"""
+    if device_type in WITHOUT_MODULE:
+        try:
+            torch.empty(0, device=device_type)
+        except RuntimeError:
+            return False
+        return True
     module = getattr(torch, device_type, None)
     return device_type == "cpu" or (module is not None and bool(module.is_available()))
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Does PyTorch know autocast for such a device? Here only that of the CPU changes anything."""
+    """Does PyTorch know autocast for such a device, or is it one that is there?"""
     torch.device(device_type)
-    return device_type in DEVICES
+    return device_type in DEVICES or is_here(device_type)
 
 
 class autocast:  # noqa: N801
@@ -47,7 +54,7 @@ class autocast:  # noqa: N801
                 "set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not "
                 f"{type(dtype).__name__}"
             )
-        if device_type not in DEVICES:
+        if device_type not in DEVICES and not is_here(device_type):
             raise RuntimeError(
                 f"User specified an unsupported autocast device_type '{device_type}'"
             )

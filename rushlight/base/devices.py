@@ -143,11 +143,3 @@ class _Devices:
 
 DEVICES = _Devices
 _HERE = {"cpu": CPU, "meta": META}
-
-
-def require_cpu(wanted: Any) -> device:
-    """The CPU device for None, "cpu", "cpu:0"; otherwise an error."""
-    found = CPU if wanted is None else find_device(wanted)
-    if found is not CPU:
-        raise RuntimeError(f"this is for the device 'cpu' only, got '{found}'")
-    return CPU

@@ -28,8 +28,8 @@ from rushlight.runtime.allocator import Block
 
 class Buffer:
     """Memory. `foreign`: visible outside, so it is never donated or reused in place. `device`: the
-    type of the device whose programs wrote it and read it. `private`: once it has a value, only
-    programs write to it."""
+    type of the device whose programs wrote it and read it, None for what goes with any. `private`:
+    once it has a value, only programs write to it."""
 
     __slots__ = (
         "__weakref__", "device", "address", "foreign", "nbytes", "owner", "private", "readonly",
@@ -44,7 +44,7 @@ class Buffer:
         self.foreign = foreign
         self.private = not foreign
         self.readonly = readonly
-        self.device = "cpu"
+        self.device: str | None = "cpu"
 
     @property
     def __array_interface__(self) -> dict[str, Any]:

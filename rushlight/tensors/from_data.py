@@ -49,11 +49,14 @@ def placed(made: Tensor, device: Any) -> Tensor:
     if place is META:
         return new_tensor(no_value_node(made._shape, made._dtype))
     if place is CPU:
+        if made._storage.node.leaf == "buffer":
+            made._storage.node.buffer.device = "cpu"
         return made
     return new_tensor(ops.to_device.node(made._value(), "cpu", place.type))
 
 
 def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
+    """A copy of the data, which goes with tensors of any device until it is `placed`."""
     if isinstance(data, Tensor):
         node = data._value()
         if dtype is not None and dtype is not node.dtype:
@@ -62,7 +65,7 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
     if isinstance(data, np.ndarray | np.generic):
         array = np.asarray(data)
         found = dtype_of_numpy(array.dtype)
-        return new_tensor(data_node(convert_array(array, dtype or found), dtype or found))
+        return _copy_of(array, dtype or found)
     if hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         return tensor_of(np.asarray(data), dtype)
     if data.__class__ is float and (dtype is None or dtype.kind == "float"):
@@ -76,13 +79,20 @@ def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
             check_number(int(array.max()), dtype, dtype.name)
     if array.dtype.kind == "c" and not dtype.is_complex:
         raise TypeError(f"can't convert complex to {dtype.kind}")
-    return new_tensor(data_node(convert_array(array, dtype), dtype))
+    return _copy_of(array, dtype)
+
+
+def _copy_of(array: np.ndarray, dtype: DType) -> Tensor:
+    node = data_node(convert_array(array, dtype), dtype)
+    node.buffer.device = None
+    return new_tensor(node)
 
 
 def _of_float(value: float, dtype: DType) -> Tensor:
     buffer = allocate(dtype.itemsize)
     if dtype.itemsize < 4 or not buffer.put_number(dtype, value):
         buffer.view(dtype, ())[...] = convert_array(np.asarray(value), dtype)
+    buffer.device = None
     return new_tensor(buffer_node(buffer, (), dtype))
 
 
@@ -170,7 +180,7 @@ def _check_len(length: int, depth: int, shape: list) -> None:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """The tensor itself or shared memory where possible, otherwise a copy."""
-    if device is not None or current_device() is META:
+    if device is not None or current_device() is not CPU:
         return moved(as_tensor_here(data, dtype), device, data)
     return as_tensor_here(data, dtype)
 
@@ -193,7 +203,7 @@ def as_tensor_here(data: Any, dtype: DType | None) -> Tensor:
         return (
             shared if dtype is None or dtype is shared._dtype else apply(ops.cast, (shared, dtype))
         )
-    return tensor_of(data, dtype)
+    return placed(tensor_of(data, dtype), CPU)
 
 
 def asarray(
@@ -201,7 +211,7 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     if copy:
-        found = tensor_of(obj, dtype)
+        found = placed(tensor_of(obj, dtype), device)
     elif hasattr(obj, "_as_tensor"):  # a storage
         found = as_tensor(obj._as_tensor(), dtype)
     elif hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor | np.ndarray):

@@ -21,6 +21,7 @@ from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
 from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.out import finish
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
@@ -337,7 +338,7 @@ def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         )
     if n == 0:
         one = eye(input._shape[-1], dtype=input._dtype).expand(input._shape)
-        return finish(linked(one.clone(), input), out)
+        return finish(brought(linked(one.clone(), input), input), out)
     base, result = inverse(input) if n < 0 else input, None
     for bit in reversed(bin(abs(n))[2:]):
         if bit == "1":

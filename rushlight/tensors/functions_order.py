@@ -15,6 +15,7 @@ from rushlight.tensors.functions_view import squeeze
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.out import check_apart, write_out_all
+from rushlight.tensors.placing import brought
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -33,7 +34,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
     """
     if not input.dim():
         wrap_dim(dim, 0)
-        return Sort((input.clone(), tensor_of(0)))
+        return Sort((input.clone(), brought(tensor_of(0), input)))
     order = apply(ops.argsort_, (input, dim, bool(descending)))
     return Sort((apply(ops.gather, (input, dim, order), label="SortBackward0"), order))
 
@@ -66,7 +67,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if k < 0 or k > size:
         raise RuntimeError("selected index k out of range")
     if not input.dim():
-        return TopK((input.clone(), tensor_of(0)))
+        return TopK((input.clone(), brought(tensor_of(0), input)))
     first = apply(ops.argtopk_, (input, k, dim, bool(largest)))
     return TopK((apply(ops.gather, (input, dim, first), label="TopkBackward0"), first))
 
@@ -96,7 +97,7 @@ def kthvalue(
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:
     if not input.dim():
-        return KthValue((input.clone(), tensor_of(0)))
+        return KthValue((input.clone(), brought(tensor_of(0), input)))
     at = narrow(apply(ops.argsort_, (input, dim, False)), dim, k - 1, 1)
     values = apply(ops.gather, (input, dim, at), label="KthvalueBackward0")
     if keepdim:

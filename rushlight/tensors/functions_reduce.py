@@ -20,6 +20,7 @@ from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueez
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.operands import need_tensor
 from rushlight.tensors.out import finish, write_out_all
+from rushlight.tensors.placing import brought
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
@@ -170,7 +171,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, both: OpDef, name: str)
 
     def along(input: Tensor, dim: int, keepdim: bool) -> Any:
         if not input.dim():
-            return pair((input.clone(), tensor_of(0)))
+            return pair((input.clone(), brought(tensor_of(0), input)))
         dim = wrap_dim(dim, input.dim())
         if not input._shape[dim]:
             raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
@@ -196,7 +197,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     """The most frequent value (the smallest of several) and its last index."""
     dim = wrap_dim(dim, input.dim())
     if not input.dim():
-        return Mode((input.clone(), tensor_of(0)))
+        return Mode((input.clone(), brought(tensor_of(0), input)))
     a, b = unsqueeze(input, dim), unsqueeze(input, dim + 1)
     counts = sum(apply(ops.eq, (a, b)), dim + 1)
     best = apply(ops.eq, (counts, amax(counts, dim, True)))
@@ -317,7 +318,7 @@ def cummin(input: Tensor, dim: int) -> Any:
 
 def _cum_extreme(input: Tensor, dim: int, record: OpDef, pair: type) -> Any:
     if not input.dim():
-        return pair((input.clone(), tensor_of(0)))
+        return pair((input.clone(), brought(tensor_of(0), input)))
     at = apply(record, (input, dim))
     return pair((apply(ops.gather, (input, dim, at)), at))
 

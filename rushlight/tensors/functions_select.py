@@ -24,15 +24,19 @@ from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import check_number
 from rushlight.tensors.out import check_apart, write_out
+from rushlight.tensors.placing import brought
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name, number_name
 
 
-def known(array: np.ndarray) -> Tensor:
-    """A tensor of values already computed."""
-    return new_tensor(data_node(np.asarray(array), dtype_of_numpy(array.dtype)))
+def known(array: np.ndarray, like: Tensor | None = None) -> Tensor:
+    """A tensor of values already computed, on the device of `like`; a table without it goes with
+    tensors of any device."""
+    node = data_node(np.asarray(array), dtype_of_numpy(array.dtype))
+    node.buffer.device = None
+    return new_tensor(node) if like is None else brought(new_tensor(node), like)
 
 
 def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False) -> Any:
@@ -43,7 +47,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         rows = np.zeros((int(bool(look(input))), 0), np.int64)
     else:
         rows = np.stack(places, 1).astype(np.int64)
-    result = known(rows)
+    result = known(rows, input)
     return result if out is None else write_out(out, result)
 
 
@@ -55,7 +59,7 @@ def nonzero_indices(input: Tensor) -> tuple[Tensor, ...]:
     values = look(input)
     if values.ndim == 0:
         values = values.reshape(1)
-    return tuple(known(place.astype(np.int64)) for place in np.nonzero(values))
+    return tuple(known(place.astype(np.int64), input) for place in np.nonzero(values))
 
 
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -193,7 +193,7 @@ def histogram(
     counts = counts.astype(values.dtype)
     if density:
         counts = (counts / np.diff(edges) / counts.sum()).astype(values.dtype)
-    result = Histogram((known(counts), known(edges)))
+    result = Histogram((known(counts, input), known(edges, input)))
     if out is None:
         return result
     return Histogram((finish(result[0], out[0]), finish(result[1], out[1])))
@@ -218,7 +218,9 @@ def histogramdd(
     if density:
         volume = functools.reduce(np.multiply.outer, [np.diff(e) for e in edges])
         found = found / (volume * found.sum())
-    return Histogramdd((known(found.astype(points.dtype)), tuple(known(e) for e in edges)))
+    return Histogramdd(
+        (known(found.astype(points.dtype), input), tuple(known(e, input) for e in edges))
+    )
 
 
 def _counts(points: np.ndarray, edges: list[np.ndarray], weights: np.ndarray | None) -> np.ndarray:
@@ -378,7 +380,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     rows = look(rows)[:size]
     result = np.full((size, input.dim()), fill_value, np.int64)
     result[: len(rows)] = rows
-    return known(result)
+    return known(result, input)
 
 
 FUNCTIONS: dict[str, Callable] = by_name(

@@ -23,6 +23,7 @@ from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
 from rushlight.tensors.interop import look, look_at_all
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -34,11 +35,11 @@ def unique(
     values = look(input)
     found = np.unique(values, return_inverse=True, return_counts=True, axis=dim)
     inverse = found[1].reshape(values.shape if dim is None else -1)
-    results = [known(found[0])]
+    results = [known(found[0], input)]
     if return_inverse:
-        results.append(known(inverse.astype(np.int64)))
+        results.append(known(inverse.astype(np.int64), input))
     if return_counts:
-        results.append(known(found[2].astype(np.int64)))
+        results.append(known(found[2].astype(np.int64), input))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -53,12 +54,13 @@ def unique_consecutive(
     if len(moved) > 1:
         fresh[1:] = (moved[1:] != moved[:-1]).reshape(len(moved) - 1, -1).any(1)
     starts = np.flatnonzero(fresh)
-    results = [known(np.moveaxis(moved[fresh], 0, axis))]
+    results = [known(np.moveaxis(moved[fresh], 0, axis), input)]
     if return_inverse:
         inverse = np.cumsum(fresh) - 1
-        results.append(known(inverse.reshape(input._shape if dim is None else -1).astype(np.int64)))
+        inverse = inverse.reshape(input._shape if dim is None else -1)
+        results.append(known(inverse.astype(np.int64), input))
     if return_counts:
-        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64)))
+        results.append(known(np.diff(np.append(starts, len(moved))).astype(np.int64), input))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -95,7 +97,7 @@ def _repeated(repeats: Tensor) -> Tensor:
         raise RuntimeError("repeats can not be negative")
     totals = counts.sum(1)
     if len(counts) == 1:
-        return known(np.repeat(np.arange(size), counts[0]))
+        return known(np.repeat(np.arange(size), counts[0]), repeats)
     if (totals != totals[0]).any():
         look(repeats)  # the examples differ in size, so each is done alone
     return bounds_up_to(apply(ops.cumsum, (repeats.to(int64), 0)), int(totals[0]))
@@ -124,7 +126,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     dtype = int64 if weights is None else weights._dtype
     base = new_tensor(ops.expand.node(ops.cast.node(arange(1)._value(), dtype), (size,)))
     src = weights if weights is not None else expand(tensor_of(1), input._shape)
-    return index_add_(base, 0, input, src)
+    return index_add_(brought(base, input), 0, input, src)
 
 
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
@@ -144,7 +146,7 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     inside = apply(ops.logical_and, (x >= low, x <= high))
     place = ((x - low) * bins / (high - low)).to(int64).clamp(0, bins - 1)
     place = apply(ops.where, (inside, place, 0))
-    counts = index_add_(full((bins,), 0, dtype=int64), 0, place, inside.to(int64))
+    counts = index_add_(brought(full((bins,), 0, dtype=int64), x), 0, place, inside.to(int64))
     return counts.to(input._dtype)
 
 

@@ -8,6 +8,7 @@ from rushlight.base.dtypes import bool_, int64
 from rushlight.tensors.creation import empty, ones
 from rushlight.tensors.functions_shape import flip, stack
 from rushlight.tensors.functions_view import unsqueeze
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tensor import Tensor
 
 
@@ -19,7 +20,7 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803
     if count <= 0:
         raise RuntimeError("N must be greater than 1.")
     x = x.to(int64) if x._dtype.name == "bool" else x
-    rows = [ones(*x._shape, dtype=x._dtype)]
+    rows = [brought(ones(*x._shape, dtype=x._dtype), x)]
     for _ in range(count - 1):
         rows.append(rows[-1] * x)
     return stack(rows, -1)

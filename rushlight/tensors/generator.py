@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import CPU, require_cpu
+from rushlight.base.devices import META, find_device
 from rushlight.base.dtypes import int64, uint8
 from rushlight.engine.capture import open_session
 from rushlight.ir.node import Node, scalar_node
@@ -27,16 +27,19 @@ def _signed(value: int) -> int:
 
 
 class Generator:
-    """torch.Generator. Each random op takes the next offset."""
+    """torch.Generator. Each random op takes the next offset. The numbers of a seed are the same on
+    all devices."""
 
     def __init__(self, device: Any = "cpu") -> None:
-        require_cpu(device)
+        self._place = find_device(device)
+        if self._place is META:
+            raise RuntimeError("META device type not an accelerator.")
         self._seed, self._offset = DEFAULT_SEED, 0
         self._lock = threading.Lock()
 
     @property
     def device(self) -> Any:
-        return CPU
+        return self._place
 
     def manual_seed(self, seed: int) -> Generator:
         seed = int(seed)
@@ -80,7 +83,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        made = Generator()
+        made = Generator(self._place)
         made._seed, made._offset = self._seed, self._offset
         return made
 

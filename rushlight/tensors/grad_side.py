@@ -282,6 +282,12 @@ def _check_assigned(tensor: Any, grad: Any) -> None:
         )
     if grad is tensor:
         raise RuntimeError("can't assign Variable as its own grad")
+    if grad.device.type != tensor.device.type:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{grad.device.type}' to a tensor "
+            f"with device type '{tensor.device.type}'. Please ensure that the gradient and the "
+            "tensor are on the same device"
+        )
     if grad._dtype is not tensor._dtype:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{cpp_name(grad._dtype)}' to a tensor "

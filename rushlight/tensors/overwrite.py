@@ -71,5 +71,6 @@ def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
 
 def _copied(buffer: Buffer) -> Buffer:
     made = allocate(buffer.nbytes)
+    made.device = buffer.device
     np.asarray(made)[...] = np.asarray(buffer)
     return made

@@ -16,6 +16,7 @@ from rushlight.tensors.generator import Generator, default_generator
 from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.out import write_out
+from rushlight.tensors.placing import brought
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 
@@ -150,7 +151,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     if input._dtype.kind != "float":
         raise RuntimeError(f"Expected floating point probabilities, got {input._dtype}")
     drawn = new_tensor(_bernoulli_node(chance, input._shape, input._dtype, generator))
-    return linked(drawn, input)
+    return brought(linked(drawn, input), input)
 
 
 def multinomial(

@@ -20,6 +20,7 @@ from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import flush, read
+from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
 
@@ -92,11 +93,13 @@ class Storage(Ref):
         if self.foreign is None:
             shape, dtype = self.node.shape, self.node.dtype
             array = value_of(self.node)
+            device = device_of(self.node)
             flush()  # nothing pending may read the cell's memory later
             if self._is_alone():
                 self.adopt(array, dtype, shape, self.node.buffer.address)
             else:
                 self.adopt(array.copy(), dtype, shape)
+            self.node.buffer.device = device
         return self.foreign  # type: ignore[return-value]
 
     def _is_alone(self) -> bool:
@@ -120,13 +123,16 @@ class Storage(Ref):
         """A node for what foreign memory holds now."""
         node = self.node
         buffer = allocate(node.buffer.nbytes)
+        buffer.device = node.buffer.device
         memmove(buffer.address, node.buffer.address, buffer.nbytes)
         return buffer_node(buffer, node.shape, node.dtype)
 
     def foreign_view(self, shape: tuple, strides: tuple, offset: int) -> Node:
         """A node for what a view of foreign memory holds now."""
         window = strided(self.foreign, shape, strides, offset)  # type: ignore[arg-type]
-        return data_node(window, self.node.dtype)
+        copy = data_node(window, self.node.dtype)
+        copy.buffer.device = self.node.buffer.device
+        return copy
 
 
 def value_of(node: Node) -> np.ndarray:

@@ -61,7 +61,8 @@ class ModuleConvert(ModuleWalk):
     def _apply(
         self: Self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True
     ) -> Self:
-        """Replace each tensor by `fn(tensor)`; a parameter stays the same Python object."""
+        """Replace each tensor by `fn(tensor)`; a parameter stays the same Python object, which
+        an optimizer may have, unless it comes from "meta" or goes there."""
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -71,7 +72,7 @@ class ModuleConvert(ModuleWalk):
             with torch.no_grad():
                 data = fn(parameter)
                 grad = None if parameter.grad is None else fn(parameter.grad)
-            if data.device.type == parameter.device.type:
+            if data.is_meta == parameter.is_meta:
                 self._replace_data(parameter, data, grad)
                 continue
             moved = Parameter(data, parameter.requires_grad)
