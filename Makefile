@@ -38,8 +38,7 @@ CHECKED_MODELS ?= tests/models/test_gpt_on_backends.py tests/models/test_article
 backend_tests := $(addprefix tests/unit/,backends/test_metal.py backends/test_metal_clang.py \
     backends/test_triton.py backends/test_cuda.py backends/test_module_files.py \
     engine/test_devices.py engine/test_device_modules.py engine/test_telemetry.py \
-    engine/test_writes_on_devices.py \
-    engine/test_kernels_of_backends_on_disk.py)
+    engine/test_writes_on_devices.py engine/test_kernels_of_backends_on_disk.py)
 cute_tests := $(addprefix tests/unit/backends/,test_cute.py test_cute_attention.py test_cute_run.py \
     test_makers.py)
 # Other tools watch or run what was generated: Oclgrind (races), qemu-aarch64 with a cross compiler.

@@ -16,16 +16,11 @@ from typing import Any
 
 from rushlight.autograd.fn_recipe import run_kept
 from rushlight.autograd.graph import GraphFn, placeholder
-from rushlight.autograd.node import (
-    SECOND_TIME,
-    AccumulateGrad,
-    GradFn,
-    RecordFn,
-    Saved,
-    run_graph,
-)
+from rushlight.autograd.node import SECOND_TIME, AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.record_fn import RecordFn, run_graph
 from rushlight.autograd.rules import Rules, reachable
+from rushlight.autograd.saved import Saved
 from rushlight.ir.node import Node
 from rushlight.ir.recipe import NotPlain
 

@@ -10,8 +10,9 @@ from typing import Any
 from rushlight import names as _names
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE, no_grad, set_grad_enabled
-from rushlight.autograd.node import SECOND_TIME, ErrorFn, GradFn, Saved
+from rushlight.autograd.node import SECOND_TIME, ErrorFn, GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.saved import Saved
 
 __getattr__ = _names.getattr_of(__name__)
 

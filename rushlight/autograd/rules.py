@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd.graph import fit, operand_grads, placeholder
-from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn
+from rushlight.autograd.node import AccumulateGrad, GradFn
+from rushlight.autograd.record_fn import RecordFn
 from rushlight.ir.node import Node
 from rushlight.ops import add
 

@@ -17,8 +17,9 @@ from typing import Any
 
 from rushlight.autograd.call_fn import CallFn
 from rushlight.autograd.fn_recipe import again_of, stand_in
-from rushlight.autograd.node import AccumulateGrad, GradFn, RecordFn
+from rushlight.autograd.node import AccumulateGrad, GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.record_fn import RecordFn
 from rushlight.autograd.rules import Rules
 from rushlight.ir.node import Node
 from rushlight.ir.recipe import NotPlain, Recipe

@@ -150,11 +150,11 @@ def _assemble(state: Compilation) -> Compilation:
         state.steps, state.executables, graph.inputs, state.roots, graph.donated,
         graph.variables, texts,
     )  # fmt: skip
-    plan.meta["kernels"] = describe_kernels(state)
+    plan.kernels = describe_kernels(state)
     # For the message of a check that fails.
     checks = Checks.of(checked, graph.inputs)
-    plan.meta["checks"] = lambda: checks
-    plan.meta["checked_at"] = tuple(graph.place.get(state.recorded(node)) for node in checked)
+    plan.checks = lambda: checks
+    plan.checked_at = tuple(graph.place.get(state.recorded(node)) for node in checked)
     return replace(state, plan=plan)
 
 

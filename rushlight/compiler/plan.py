@@ -59,17 +59,15 @@ def assemble(
     results = frozenset(table.number[root] for root in roots)
     reuse = TakeOver(steps, levels, reads, waited, table.number, results, donated).run()
     regions = _regions(levels)
-    plan = Plan(
+    return Plan(
         tuple(table.specs),
         tuple(tuple(calls[i] for i in region) for region in regions),
         variables,
         sites,
+        order=tuple(step for region in regions for step in region),
+        reuse=reuse,
+        lifetimes=_lifetimes(regions, reads, writes),
     )
-    # The step of each call, in the order in which the calls run.
-    plan.meta["order"] = tuple(step for region in regions for step in region)
-    plan.meta["reuse"] = reuse
-    plan.meta["lifetimes"] = _lifetimes(regions, reads, writes)
-    return plan
 
 
 def _call(step: Step, executable: Executable | None, table: _Table) -> KernelCall | HostCall:

@@ -42,14 +42,14 @@ def record_of(plan: Plan, key_of: Callable[[Executable], str]) -> dict[str, Any]
         "buffers": [[spec.dtype.name, str(spec.size), spec.kind] for spec in plan.buffers],
         "kernels": kernels,
         "regions": [[_call(call, numbers) for call in region] for region in plan.regions],
-        "order": list(plan.meta["order"]),
-        "reuse": list(plan.meta["reuse"].items()),
-        "lifetimes": [[buffer, *life] for buffer, life in plan.meta["lifetimes"].items()],
-        "checked_at": list(plan.meta["checked_at"]),
-        "checks": plan.meta["checks"]().record(),
+        "order": list(plan.order),
+        "reuse": list(plan.reuse.items()),
+        "lifetimes": [[buffer, *life] for buffer, life in plan.lifetimes.items()],
+        "checked_at": list(plan.checked_at),
+        "checks": None if plan.checks is None else plan.checks().record(),
         "infos": [
             [info.name, info.label, info.kind, [str(size) for size in info.shape], list(info.ops)]
-            for info in plan.meta["kernels"]
+            for info in plan.kernels
         ],
     }
 
@@ -165,20 +165,19 @@ def plan_of(
 ) -> Plan:
     """The plan. `executables`: one per record["kernels"]; `sites`: as of Plan."""
     reader = _Reader(record, executables)
-    plan = Plan(
+    checks = record["checks"]  # None: the error of a check then says no value
+    return Plan(
         tuple(BufferSpec(find_dtype(d), reader.size(n), kind) for d, n, kind in record["buffers"]),
         tuple(tuple(map(reader.call, region)) for region in record["regions"]),
         tuple(record["variables"]),
         tuple(sites),
+        order=tuple(record["order"]),
+        reuse=dict(map(tuple, record["reuse"])),
+        lifetimes={buffer: (a, b) for buffer, a, b in record["lifetimes"]},
+        kernels=tuple(
+            KernelInfo(name, label, kind, reader.sizes(shape), tuple(ops), ())
+            for name, label, kind, shape, ops in record["infos"]
+        ),
+        checks=lambda: read_checks(checks, reader.variables),
+        checked_at=tuple(record["checked_at"]),
     )
-    plan.meta["order"] = tuple(record["order"])
-    plan.meta["reuse"] = dict(map(tuple, record["reuse"]))
-    plan.meta["lifetimes"] = {buffer: (a, b) for buffer, a, b in record["lifetimes"]}
-    plan.meta["checked_at"] = tuple(record["checked_at"])
-    plan.meta["kernels"] = tuple(
-        KernelInfo(name, label, kind, reader.sizes(shape), tuple(ops), ())
-        for name, label, kind, shape, ops in record["infos"]
-    )
-    checks = record["checks"]  # None: the error of a check then says no value
-    plan.meta["checks"] = lambda: read_checks(checks, reader.variables)
-    return plan

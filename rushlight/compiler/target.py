@@ -7,7 +7,7 @@ it asks `caps`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +17,7 @@ import numpy as np
 from rushlight.base.dtypes import DType
 from rushlight.base.errors import BackendError
 from rushlight.compiler.decisions import Decision
+from rushlight.compiler.kernel_info import KernelInfo
 from rushlight.compiler.tile.ir import Program
 from rushlight.ir.symint import Expr
 
@@ -146,14 +147,27 @@ class BufferSpec:
 class Plan:
     """A program of kernels: regions run one after another; the calls of a region are independent.
 
-    variables  names of the plan's ints, in the order of the vector given at run time
+    variables   names of the plan's ints, in the order of the vector given at run time
+    sites       what is known of each index check, by its number in the status word
+    order       the step of each call, in the order in which the calls run
+    reuse       result or temp -> the input whose memory it takes over
+    lifetimes   buffer -> the first and the last region that touch it
+    kernels     what people see of each step; how: where its kernel came from
+    checks      gives compiler.checks.Checks, for the error of a check
+    checked_at  of each check: its node's position in every recording of the program
     """
 
     buffers: tuple[BufferSpec, ...]
     regions: tuple[tuple[KernelCall | HostCall, ...], ...]
     variables: tuple[str, ...]
     sites: tuple[str, ...] = ()
-    meta: dict[str, Any] = field(default_factory=dict)
+    order: tuple[int, ...] = ()
+    reuse: Mapping[int, int] = field(default_factory=dict)
+    lifetimes: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    kernels: tuple[KernelInfo, ...] = ()
+    how: Sequence[str] = ()
+    checks: Callable[[], Any] | None = None
+    checked_at: tuple[int | None, ...] = ()
 
 
 class LoadedPlan(Protocol):

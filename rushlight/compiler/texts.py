@@ -65,7 +65,7 @@ def step_text(step: Step) -> str:
 
 def _plan(state: Compilation) -> dict[str, str]:
     assert state.plan is not None
-    kernels, order = state.plan.meta["kernels"], state.plan.meta["order"]
+    kernels, order = state.plan.kernels, state.plan.order
     return {"": plan_text(state.plan, [kernels[step].name for step in order])}
 
 
@@ -85,7 +85,7 @@ def plan_text(plan: Plan, names: list[str]) -> str:
                 ints = ", ".join(str(value) for value in call.ints)
                 given = f"buffers {list(call.buffers)} ints [{ints}] numbers {list(call.scalars)}"
             lines.append(f"    {next(waiting)} {call.label} {given}")
-    for result, source in sorted(plan.meta.get("reuse", {}).items()):
+    for result, source in sorted(plan.reuse.items()):
         lines.append(f"buffer {result} takes over the memory of buffer {source}")
     return "\n".join(lines) + "\n"
 

@@ -101,7 +101,7 @@ class Explanation(Listener):
         state = stage.state
         assert state.plan is not None
         picks, backend, caps = picks_of(stage), stage.log.backend, stage.log.caps
-        infos = state.plan.meta["kernels"]
+        infos = state.plan.kernels
         for info, kernel, step in zip(infos, state.kernels, state.steps, strict=True):
             page = KernelPage(info, step_text(kernel), picks.get(info.name, []))
             if backend.lower_text is not None and not isinstance(step, HostStep):

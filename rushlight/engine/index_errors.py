@@ -38,7 +38,9 @@ def index_error(
     """The error of check `site`. `sizes`: values of the plan's variables."""
     text = plan.sites[site]
     try:
-        seen = _find_value(plan.meta["checks"](), site, sizes, inputs, numbers)
+        seen = (
+            "" if plan.checks is None else _find_value(plan.checks(), site, sizes, inputs, numbers)
+        )
     except Exception:  # a second fault must not hide the first
         seen = ""
     error = IndexOutOfRangeError(text + (f": {seen}" if seen else ""))

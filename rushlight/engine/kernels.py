@@ -104,8 +104,11 @@ def refuse_early(programs: Sequence[Program], backend: Backend, caps: Caps) -> N
     """RefusedError with the reasons of all programs, before the first one is built."""
     if backend.refuse is None:
         return
-    why = {program.name: tuple(backend.refuse(program, caps)) for program in programs}
-    refused = {name: reasons for name, reasons in why.items() if reasons}
+    refused: dict[str, tuple[str, ...]] = {}
+    for program in programs:  # programs may have the same name
+        reasons = [*refused.get(program.name, ()), *backend.refuse(program, caps)]
+        if reasons:
+            refused[program.name] = tuple(dict.fromkeys(reasons))
     if refused:
         raise RefusedError(backend.name, refused)
 

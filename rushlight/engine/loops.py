@@ -99,7 +99,7 @@ def run_loop(
         arena = -(-arena // 64) * 64
         inputs, results = len(found.places), len(sizes)
         table[:, inputs + results :] = layout.temp_offsets + arena
-        for buffer, source in found.program.plan.meta["reuse"].items():
+        for buffer, source in found.program.plan.reuse.items():
             table[:, buffer] = table[:, source]
         order = reversed(range(times)) if backwards else range(times)
         for t in order:

@@ -42,7 +42,7 @@ class Program:
 
     def __post_init__(self) -> None:
         # May a run write over what it reads?
-        self.overwrites = bool(self.plan.meta["reuse"])
+        self.overwrites = bool(self.plan.reuse)
         self.input_count = sum(spec.kind == "input" for spec in self.plan.buffers)
         # Packed forms of inputs that could stay between runs (runtime/packed.py).
         self.keeps = getattr(self.loaded, "keeps", ())
@@ -51,9 +51,7 @@ class Program:
     def may_fail(self) -> bool:
         """May a run end early: is an index checked, or the host asked?"""
         calls = (call for region in self.plan.regions for call in region)
-        return bool(self.plan.meta["checked_at"]) or any(
-            isinstance(call, HostCall) for call in calls
-        )
+        return bool(self.plan.checked_at) or any(isinstance(call, HostCall) for call in calls)
 
 
 @dataclass(frozen=True)
@@ -78,11 +76,11 @@ class Layout:
 def layout_of(plan: Plan, names: tuple[str, ...], values: np.ndarray) -> Layout:
     env = dict(zip(names, values.tolist(), strict=True))
     nbytes = [spec.dtype.itemsize * evaluate(spec.size, env) for spec in plan.buffers]
-    lifetimes = plan.meta["lifetimes"]
+    lifetimes = plan.lifetimes
     temps = [i for i, spec in enumerate(plan.buffers) if spec.kind == "temp"]
     memory = plan_memory([Lifetime(nbytes[i], *lifetimes.get(i, (0, 0))) for i in temps])
     places = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
-    reuse: Mapping[int, int] = plan.meta["reuse"]
+    reuse: Mapping[int, int] = plan.reuse
     new = [(at, nbytes[i]) for at, i in enumerate(places) if i not in reuse]
     return Layout(
         tuple(nbytes[i] for i in places), np.array(memory.offsets, np.int64), memory.arena_bytes,

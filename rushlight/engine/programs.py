@@ -164,15 +164,14 @@ class ProgramCache:
             )  # fmt: skip
             _note_kernels(program.plan, built, key)
         self.compiled += 1
-        self.kernels += len(program.plan.meta["kernels"])
+        self.kernels += len(program.plan.kernels)
         return program
 
 
 def _note_kernels(plan: Plan, built: list[tuple[Executable, str, str]], key: str | None) -> None:
     """Where each kernel came from, for people; `key`: under which the plan is kept on disk."""
     words = iter(word for _, _, word in built)
-    infos = plan.meta["kernels"]
-    plan.meta["how"] = ["host" if info.program is None else next(words) for info in infos]
+    plan.how = ["host" if info.program is None else next(words) for info in plan.kernels]
     if key is not None:
         names = {id(executable): name for executable, name, _ in built}
         keep_plan(key, plan, lambda executable: names[id(executable)])

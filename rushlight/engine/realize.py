@@ -358,4 +358,4 @@ def run_at(
         sizes = Hints(dict(zip(program.template.names, values.tolist(), strict=True)))
         held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
         error = index_error(program.plan, status, sizes, held, numbers)
-        raise RunFailed(program.plan.meta["checked_at"][status - 1], error)
+        raise RunFailed(program.plan.checked_at[status - 1], error)

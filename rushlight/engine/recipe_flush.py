@@ -115,7 +115,7 @@ def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
         (order[place] if place.__class__ is int else place(values)).attrs[0]  # type: ignore[index,operator]
         for place in known.numbers
     ]
-    with Uninterrupted(bool(known.program.plan.meta["reuse"])):
+    with Uninterrupted(bool(known.program.plan.reuse)):
         try:
             buffers = known.memory(inputs)
             launch(known.program, known.values, known.layout, inputs, buffers, numbers)

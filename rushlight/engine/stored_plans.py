@@ -80,7 +80,7 @@ def find_plan(
         executables = list(_executables(record["kernels"], backend, caps))
         sites = [_site(order, at) for at in record["checked_at"]]
         plan = plan_of(record, executables, ("", *sites))
-        plan.meta["how"] = ["stored"] * len(plan.meta["kernels"])
+        plan.how = ["stored"] * len(plan.kernels)
         return plan, backend.load(plan, caps)
     except BROKEN:
         return None

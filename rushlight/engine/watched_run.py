@@ -29,9 +29,9 @@ def run_watched(
         program.timer = CallTimer(program.plan, backend, caps)
     listeners = watch.run_listeners()
     env = dict(zip(program.template.names, values.tolist(), strict=True))
-    meta = program.plan.meta
-    kernels, how, order = meta["kernels"], meta["how"], meta["order"]
-    meta["how"] = ["cached"] * len(how)
+    plan = program.plan
+    kernels, how, order = plan.kernels, plan.how, plan.order
+    plan.how = ["cached"] * len(how)
 
     def done(number: int, seconds: float) -> None:
         step = order[number]

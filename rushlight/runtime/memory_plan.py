@@ -1,8 +1,7 @@
 """Where the temps of a plan lie in one arena: offsets such that live buffers never overlap.
 
-In: for each buffer its size and the first and last region that uses it (inclusive), and perhaps
-the buffer whose place it may take over (`reuse_of`: an in-place op). Out: an offset each, and the
-size of the arena. Pure: the same input gives the same offsets.
+In: for each buffer its size and the first and last region that uses it (inclusive). Out: an offset
+each, and the size of the arena. Pure: the same input gives the same offsets.
 
 Buffers are placed largest first, each in the tightest gap between those already placed that are
 alive at the same time: "greedy by size for offset calculation" of Y. Pisarchyk and J. Lee,
@@ -31,16 +30,11 @@ _NO_ROOM = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """A buffer alive from region `first` to region `last`, both included.
-
-    reuse_of: index of a buffer that is dead after `first` and whose bytes this one may overwrite
-    while reading it; honored when this one is not larger, else ignored.
-    """
+    """A buffer alive from region `first` to region `last`, both included."""
 
     size_bytes: int
     first: int
     last: int
-    reuse_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +50,10 @@ def plan_memory(lifetimes: Sequence[Lifetime], align: int = ALIGN) -> MemoryPlan
     for number, life in enumerate(lifetimes):
         if life.size_bytes < 0 or life.last < life.first:
             raise ValueError(f"plan_memory: buffer {number} has size or lifetime {life}")
-    group_of = _join_in_place(lifetimes)
-    members: dict[int, list[int]] = {}
-    for number, group in enumerate(group_of):
-        members.setdefault(group, []).append(number)
-    groups = [
-        (
-            _room(max(lifetimes[i].size_bytes for i in numbers), align),
-            min(lifetimes[i].first for i in numbers),
-            max(lifetimes[i].last for i in numbers),
-            group,
-        )
-        for group, numbers in members.items()
-    ]
-    placed = _place(groups)
-    arena = max((placed[g] + size for size, _, _, g in groups), default=0)
-    return MemoryPlan(tuple(placed[group] for group in group_of), arena)
+    rooms = [_room(life.size_bytes, align) for life in lifetimes]
+    offsets = _place(lifetimes, rooms)
+    arena = max((at + room for at, room in zip(offsets, rooms, strict=True)), default=0)
+    return MemoryPlan(tuple(offsets), arena)
 
 
 def _room(size_bytes: int, align: int) -> int:
@@ -80,44 +62,31 @@ def _room(size_bytes: int, align: int) -> int:
     return room + -(-APART // align) * align if room >= LARGE else room
 
 
-def _join_in_place(lifetimes: Sequence[Lifetime]) -> list[int]:
-    """For each buffer the first buffer of its in-place chain (itself, mostly)."""
-    group_of = list(range(len(lifetimes)))
-    taken: set[int] = set()
-    for number in sorted(range(len(lifetimes)), key=lambda i: (lifetimes[i].first, i)):
-        life, source = lifetimes[number], lifetimes[number].reuse_of
-        # One heir each; it begins where the source ends, and never needs more room.
-        if source is None or source in taken or source == number:
-            continue
-        old = lifetimes[source]
-        if old.last == life.first and old.first < life.first and life.size_bytes <= old.size_bytes:
-            group_of[number] = group_of[source]
-            taken.add(source)
-    return group_of
-
-
-def _place(groups: list[tuple[int, int, int, int]]) -> dict[int, int]:
-    """group -> offset, largest first (longer-lived first among equals), best fitting gap.
+def _place(lifetimes: Sequence[Lifetime], rooms: Sequence[int]) -> list[int]:
+    """Offsets, largest first (longer-lived first among equals), best fitting gap.
 
     The ranges placed so far are rows (first, last, offset, end) sorted by offset in one array:
     finding those alive with a new one is one vectorized comparison, microseconds for thousands.
     """
-    order = sorted(groups, key=lambda g: (-g[0], g[1] - g[2], g[3]))
-    rows = np.empty((4, len(groups)), np.int64)
+
+    def order(number: int) -> tuple[int, int, int]:
+        return -rooms[number], lifetimes[number].first - lifetimes[number].last, number
+
+    rows = np.empty((4, len(rooms)), np.int64)
     count = 0
-    placed: dict[int, int] = {}
-    for size, first, last, group in order:
-        if size == 0:
-            placed[group] = 0
+    placed = [0] * len(rooms)
+    for number in sorted(range(len(rooms)), key=order):
+        life, room = lifetimes[number], rooms[number]
+        if room == 0:
             continue
         busy = rows[:, :count]
-        alive = (busy[0] <= last) & (busy[1] >= first)
-        offset = _best_gap(busy[2][alive], busy[3][alive], size)
+        alive = (busy[0] <= life.last) & (busy[1] >= life.first)
+        offset = _best_gap(busy[2][alive], busy[3][alive], room)
         at = int(busy[2].searchsorted(offset))
         rows[:, at + 1 : count + 1] = rows[:, at:count]
-        rows[:, at] = (first, last, offset, offset + size)
+        rows[:, at] = (life.first, life.last, offset, offset + room)
         count += 1
-        placed[group] = offset
+        placed[number] = offset
     return placed
 
 

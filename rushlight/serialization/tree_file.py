@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any, BinaryIO
 
-from rushlight.serialization.errors import CorruptFileError
+from rushlight.serialization.errors import CLEAR, CorruptFileError
 from rushlight.serialization.map_location import place_tensor
 from rushlight.serialization.safetensors import Source, read_tensors, write_tensors
 from rushlight.serialization.tree import TreeReader, TreeWriter
@@ -47,6 +47,8 @@ def read_tree_file(source: Source, map_location: Any) -> Any:
 
     try:
         return TreeReader(tensors, place).decode(json.loads(metadata[TREE]))
+    except CLEAR:
+        raise
     except DAMAGE as error:
         if any(error is known for known in passed):
             raise

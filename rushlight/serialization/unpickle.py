@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization.errors import CLEAR, CorruptFileError
 from rushlight.serialization.rebuild import ALLOWED, check_key, with_state
 from rushlight.serialization.safe_globals import marked_names, modern_name
 
@@ -50,7 +50,7 @@ class WeightsUnpickler:
                 if action is None:
                     raise pickle.UnpicklingError(f"Unsupported operand {code[0]}")
                 action(self)
-        except (pickle.UnpicklingError, CorruptFileError, UnsupportedObjectError):
+        except (pickle.UnpicklingError, *CLEAR):
             raise
         except DAMAGE as error:
             if error is self._passed:

@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.serialization.errors import CorruptFileError, UnsupportedObjectError
+from rushlight.serialization.errors import CLEAR, CorruptFileError, UnsupportedObjectError
 from rushlight.serialization.rebuild import ALLOWED
 from rushlight.serialization.unpickle import DAMAGE
 
@@ -37,7 +37,7 @@ def load_all(
     kind = type("StorageUnpickler", (module.Unpickler,), methods)
     try:
         return kind(file, **{"encoding": "utf-8", **options}).load()
-    except (pickle.UnpicklingError, CorruptFileError, UnsupportedObjectError):
+    except (pickle.UnpicklingError, *CLEAR):
         raise
     except (EOFError, ValueError, IndexError, KeyError, MemoryError) as error:
         if not isinstance(error, DAMAGE):

@@ -13,11 +13,13 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.ir.opdef import OpDef, all_ops
-from rushlight.tensors.apply import apply, plan_of
+from rushlight.tensors.apply import apply
 from rushlight.tensors.argument_names import DIMS, OPERANDS, known_by
+from rushlight.tensors.call_plan import plan_of
 from rushlight.tensors.functions_math import check_negatable, check_power, check_subtract
-from rushlight.tensors.inplace import inplace, write_out
+from rushlight.tensors.inplace import inplace
 from rushlight.tensors.operands import NEVER, check_operands, number_rule
+from rushlight.tensors.out import write_out
 from rushlight.tensors.tensor import LEGACY, Tensor
 from rushlight.tensors.tracked import Tracked
 

@@ -104,11 +104,11 @@ class History:
             return
         for label, decision in measured(entry.program):
             self._add("tuned", f"{label} is {decision.choice}", decision.reasons[0])
-        count = len(entry.program.plan.meta["kernels"])
+        count = len(entry.program.plan.kernels)
         kernels = f"{count} kernel{'s' * (count != 1)}"
         if entry.program in self._programs:
             kernels += " of a program that was there"
-        elif "stored" in entry.program.plan.meta["how"]:
+        elif "stored" in entry.program.plan.how:
             kernels += " from disk"
         self._programs.add(entry.program)
         self._add(kind, f"compiled, {kernels}, {guards} guards", self.why)

@@ -16,9 +16,9 @@ from rushlight.engine.origin import STATE as ORIGIN
 from rushlight.engine.origin import note
 from rushlight.ir.node import Node, const_node, no_value_node, scalar_node
 from rushlight.tensors.functions_view import expand, reshape
-from rushlight.tensors.inplace import write_out
 from rushlight.tensors.layouts import strided
 from rushlight.tensors.numbers import Defaults, check_number, complex_number, result_type, wrapped
+from rushlight.tensors.out import write_out
 from rushlight.tensors.size import is_row_major, parse_size
 from rushlight.tensors.tensor import Tensor, new_tensor
 

@@ -45,7 +45,7 @@ class Direct:
         self.overwritten = Overwritten(sorted(donated))
         count = len(recording.inputs)
         self.room = Room(self.program, layout, count, range(len(roots)), (), ())
-        reuse = self.program.plan.meta["reuse"]
+        reuse = self.program.plan.reuse
         place = {source: i for i, source in enumerate(self.sources)}
         self.moved = [c for c in self.changes if reuse.get(count + c[1]) != place.get(c[0])]
         self.stays = {place[c[0]]: c for c in self.changes if c not in self.moved}

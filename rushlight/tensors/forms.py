@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.tensors.argument_names import parameters_of
-from rushlight.tensors.inplace import check_inplace, store, write_out, write_out_all
+from rushlight.tensors.inplace import check_inplace, store
+from rushlight.tensors.out import write_out, write_out_all
 from rushlight.tensors.tensor import Tensor
 
 

@@ -30,9 +30,10 @@ from rushlight.tensors.functions_shape import one_hot
 from rushlight.tensors.functions_slices import chunk
 from rushlight.tensors.functions_view import alias, reshape
 from rushlight.tensors.info import finfo
-from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.numbers import check_number
 from rushlight.tensors.operands import need_tensor
+from rushlight.tensors.out import write_out
 from rushlight.tensors.random import uniform_node
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name

@@ -15,7 +15,7 @@ from rushlight.tensors.functional_pad import pad
 from rushlight.tensors.functions_shape import pixel_shuffle
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import reshape, unsqueeze
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.out import write_out
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name
 

@@ -13,7 +13,8 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_math import clamp
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_shape import broadcast_tensors
-from rushlight.tensors.inplace import store, write_out
+from rushlight.tensors.inplace import store
+from rushlight.tensors.out import write_out
 from rushlight.tensors.tensor import Tensor
 
 

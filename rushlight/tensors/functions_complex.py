@@ -13,9 +13,9 @@ from rushlight import ops
 from rushlight.base.dtypes import bool_, float16, float32, float64
 from rushlight.tensors.apply import apply
 from rushlight.tensors.convert import clone
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import select
 from rushlight.tensors.functions_view import alias, transpose
+from rushlight.tensors.out import finish
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, make_view
 from rushlight.tensors.view import CONJ, NEG

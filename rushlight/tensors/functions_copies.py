@@ -23,7 +23,7 @@ from rushlight.tensors.functions_diagonal import diag_embed
 from rushlight.tensors.functions_shape import as_strided, cat, stack
 from rushlight.tensors.functions_slices import chunk, split, split_with_sizes, tensor_split
 from rushlight.tensors.functions_view import alias, permute, reshape
-from rushlight.tensors.inplace import write_out
+from rushlight.tensors.out import write_out
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 

@@ -18,13 +18,12 @@ from rushlight.tensors.creation import empty, eye, zeros
 from rushlight.tensors.functions_complex import adjoint as conj_transpose
 from rushlight.tensors.functions_diagonal import tril, triu
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_solve import cholesky_solve, need_matrix, need_square
 from rushlight.tensors.functions_view import expand, matrix_transpose
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
+from rushlight.tensors.out import finish, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

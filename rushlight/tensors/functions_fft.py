@@ -16,11 +16,10 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.autocast_rules import follow_fft
 from rushlight.tensors.creation import arange
 from rushlight.tensors.functions_complex import conj_physical
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_shape import roll
 from rushlight.tensors.functions_slices import narrow
-from rushlight.tensors.inplace import write_out
 from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.out import finish, write_out
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 

@@ -15,11 +15,12 @@ from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.functions_complex import conj
-from rushlight.tensors.functions_math import finish, sub
+from rushlight.tensors.functions_math import sub
 from rushlight.tensors.functions_reduce import vector_norm
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute, reshape, unsqueeze
 from rushlight.tensors.operands import need_tensor
+from rushlight.tensors.out import finish
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.type_names import cpp_name

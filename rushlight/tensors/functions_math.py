@@ -22,7 +22,7 @@ from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_select import nonzero_indices
-from rushlight.tensors.inplace import check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.numbers import (
     CATEGORY,
     INEXACT,
@@ -33,15 +33,10 @@ from rushlight.tensors.numbers import (
     result_type,
 )
 from rushlight.tensors.operands import need_tensor
+from rushlight.tensors.out import finish
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 from rushlight.tensors.type_names import cpp_name
-
-
-def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
-    """`exact`: the dtype of `out` must be the result's."""
-    return result if out is None else write_out(out, result, exact)
-
 
 ACCEPTED = (Tensor, int, float, complex)
 

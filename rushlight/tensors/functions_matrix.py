@@ -27,7 +27,6 @@ from rushlight.tensors.functions_factor import (
 from rushlight.tensors.functions_factor import Lstsq, eigvalsh, svdvals
 from rushlight.tensors.functions_linalg import LINALG as PRODUCTS
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_reduce import amax, amin, cast_to, vector_norm
 from rushlight.tensors.functions_reduce import norm as plain_norm
 from rushlight.tensors.functions_reduce import sum as sum_
@@ -46,6 +45,7 @@ from rushlight.tensors.functions_view import (
     unsqueeze,
 )
 from rushlight.tensors.interop import look, look_at_all
+from rushlight.tensors.out import finish
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor
 

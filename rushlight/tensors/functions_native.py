@@ -19,8 +19,8 @@ from rushlight.tensors.functions_shape import cat
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_unique import bounds_up_to
 from rushlight.tensors.functions_view import expand, reshape
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
+from rushlight.tensors.out import write_out_all
 from rushlight.tensors.tensor import Tensor
 
 

@@ -12,9 +12,9 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import squeeze
-from rushlight.tensors.inplace import check_apart, write_out_all
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.operands import need_tensor
+from rushlight.tensors.out import check_apart, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

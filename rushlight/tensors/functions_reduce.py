@@ -15,12 +15,11 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.complex_products import product, running_product
 from rushlight.tensors.forms import in_place_form
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import flatten, reshape, squeeze, unsqueeze
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.numbers import Defaults
 from rushlight.tensors.operands import need_tensor
+from rushlight.tensors.out import finish, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

@@ -20,9 +20,10 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand, reshape, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.indexing import check_same, getitem, put
-from rushlight.tensors.inplace import check_apart, check_inplace, store, write_out
+from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import check_number
+from rushlight.tensors.out import check_apart, write_out
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import LEGACY, Tensor, new_tensor

@@ -23,13 +23,12 @@ from rushlight.tensors.functions_diagonal import (
     triu,
     triu_indices,
 )
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
 from rushlight.tensors.index_checks import check_index
 from rushlight.tensors.indexing import fill
-from rushlight.tensors.inplace import check_apart
 from rushlight.tensors.numbers import result_type
+from rushlight.tensors.out import check_apart, finish
 from rushlight.tensors.size import Size, parse_size
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, base_of, make_view

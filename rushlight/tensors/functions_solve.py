@@ -10,9 +10,8 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.tensors.apply import apply
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_view import expand, matrix_transpose, squeeze, unsqueeze
-from rushlight.tensors.inplace import write_out_all
+from rushlight.tensors.out import finish, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

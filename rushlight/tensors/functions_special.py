@@ -17,12 +17,12 @@ from rushlight import ops
 from rushlight.base.dtypes import DType, float64, int32
 from rushlight.tensors.apply import apply, cast
 from rushlight.tensors.from_data import tensor_of
-from rushlight.tensors.functions_math import finish, or_tensor
+from rushlight.tensors.functions_math import or_tensor
 from rushlight.tensors.functions_reduce import log_softmax, logsumexp, softmax
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look_at_all
 from rushlight.tensors.numbers import INEXACT, Defaults, common_dtype
 from rushlight.tensors.operands import checked, need_tensor
+from rushlight.tensors.out import finish, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

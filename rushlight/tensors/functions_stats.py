@@ -19,7 +19,6 @@ from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_complex import adjoint, imag, real
 from rushlight.tensors.functions_complex import complex as complex_
 from rushlight.tensors.functions_linalg import matmul
-from rushlight.tensors.functions_math import finish
 from rushlight.tensors.functions_order import need_order, sort
 from rushlight.tensors.functions_reduce import any as any_
 from rushlight.tensors.functions_reduce import mean
@@ -30,9 +29,9 @@ from rushlight.tensors.functions_select import (
     scatter_reduce,
 )
 from rushlight.tensors.functions_view import expand, movedim, reshape, unsqueeze
-from rushlight.tensors.inplace import write_out_all
 from rushlight.tensors.interop import look
 from rushlight.tensors.numbers import result_type
+from rushlight.tensors.out import finish, write_out_all
 from rushlight.tensors.results import result_class
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import GradFn, RecordFn, RemovableHandle, form_of
+from rushlight.autograd.node import GradFn, RemovableHandle
+from rushlight.autograd.record_fn import RecordFn, form_of
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
 from rushlight.tensors.storage import Storage

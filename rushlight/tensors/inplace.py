@@ -7,29 +7,26 @@ adopts their history, and every view starts its own history again from the base'
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from rushlight import ops
-from rushlight.autograd.engine import sum_of
 from rushlight.autograd.graph import zeros
 from rushlight.autograd.mode import STATE
-from rushlight.autograd.node import GradFn, RecordFn
+from rushlight.autograd.node import GradFn
 from rushlight.autograd.protocol import TENSORS
+from rushlight.autograd.record_fn import RecordFn
 from rushlight.base.devices import DEVICES
-from rushlight.engine.capture import open_session
 from rushlight.engine.realize import flush
 from rushlight.engine.undo import RISK, note_change
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.apply import apply
-from rushlight.tensors.before import Before, GradBefore, OutBefore
+from rushlight.tensors.before import Before
 from rushlight.tensors.grad_side import ONE_OF_SEVERAL
 from rushlight.tensors.numbers import CATEGORY
 from rushlight.tensors.placing import result_for
 from rushlight.tensors.size import overlaps
 from rushlight.tensors.storage import Storage
-from rushlight.tensors.tensor import Grad, Tensor, edge_of, new_tensor
-from rushlight.tensors.type_names import cpp_name
+from rushlight.tensors.tensor import Grad, Tensor, edge_of
 from rushlight.tensors.view import OVERLAP, write_through
 
 MAX_WRITES = 16  # that may wait; what models write in one step is less
@@ -40,6 +37,7 @@ NO_GRAD_VIEW = (
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
     "don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
+LEAF = "{} Variable that requires grad is being used in an in-place operation."
 
 
 class ZeroFn(GradFn):
@@ -69,35 +67,30 @@ def check_inplace(tensor: Tensor) -> None:
             "a clone to get a normal tensor before doing inplace update.See "
             "https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    view = tensor._view
     if STATE.grad:
-        if view is None:
-            if tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
-                raise RuntimeError(
-                    "a leaf Variable that requires grad is being used in an in-place operation."
-                )
-        elif view.base is not None:
-            base = view.base
-            if view.one_of and base.requires_grad:
-                raise _one_of_several(view)
-            if tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
-                raise RuntimeError(
-                    "a view of a leaf Variable that requires grad is being used in an in-place "
-                    "operation."
-                )
-            if not view.tracked and base.requires_grad:
-                raise RuntimeError(NO_GRAD_VIEW)
-            if base.requires_grad and base.is_leaf:
-                raise RuntimeError(
-                    "a view of a leaf Variable that requires grad is being used in an in-place "
-                    "operation."
-                )
-        elif tensor._grad is not None and tensor._grad.requires and tensor._grad.fn is None:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation."
-            )
+        _check_history(tensor)
+    view = tensor._view
     if view is not None and overlaps(tensor._shape, view.strides):
         raise RuntimeError(OVERLAP)
+
+
+def _check_history(tensor: Tensor) -> None:
+    """May it be changed while gradients are recorded?"""
+    view, grad = tensor._view, tensor._grad
+    base = None if view is None else view.base
+    is_leaf = grad is not None and grad.requires and grad.fn is None
+    if view is None or base is None:
+        if is_leaf:
+            raise RuntimeError(LEAF.format("a leaf"))
+        return
+    if view.one_of and base.requires_grad:
+        raise _one_of_several(view)
+    if is_leaf:
+        raise RuntimeError(LEAF.format("a view of a leaf"))
+    if not view.tracked and base.requires_grad:
+        raise RuntimeError(NO_GRAD_VIEW)
+    if base.requires_grad and base.is_leaf:
+        raise RuntimeError(LEAF.format("a view of a leaf"))
 
 
 def _one_of_several(view: Any) -> RuntimeError:
@@ -245,106 +238,3 @@ def _own_saved(result: Tensor, counter: Any) -> None:
             saved.counter = None
     if fn.saved_out is not None and fn.saved_out.counter is result._counter:
         fn.saved_out.counter, fn.saved_out.version = counter, counter.version + 1
-
-
-def accumulate(variable: Tensor, grad: Tensor, is_new: bool = False) -> None:
-    """variable.grad += grad. In place, so that holders of `.grad` see it; a new sum (with its
-    history) under create_graph. `is_new`: nobody else has this tensor. Nothing for a leaf that was
-    frozen after its use."""
-    meta = variable._grad
-    if not meta.requires:  # type: ignore[union-attr]
-        return
-    if DEVICES.used:
-        grad = result_for(variable, grad)
-    session = open_session()
-    if session is not None:
-        session.note_grad(variable, meta.grad)  # type: ignore[union-attr]
-        if grad.is_sparse:
-            session.refuse("a gradient is sparse")
-    before = meta.grad  # type: ignore[union-attr]
-    if before is None:
-        # A tensor of its own on the same node: the value is shared until one side is written.
-        own = STATE.grad or is_new or grad.is_sparse
-        kept = grad if own else new_tensor(grad._value())
-        meta.grad = kept  # type: ignore[union-attr]
-    elif STATE.grad or before.is_sparse or grad.is_sparse:
-        meta.grad = sum_of(before, grad)  # type: ignore[union-attr]
-    else:
-        total = apply(ops.add, (meta.grad, grad))  # type: ignore[union-attr]
-        store(meta.grad, total)  # type: ignore[union-attr]
-    if RISK.waits and meta.grad is not before:  # type: ignore[union-attr]
-        note_change(meta.grad._storage, None, GradBefore(variable, before))  # type: ignore[union-attr]
-    for hook in list((meta.post_hooks or {}).values()):  # type: ignore[union-attr]
-        hook(variable)
-
-
-def is_plain(a: Any, b: Any) -> bool:
-    """May the sum of two gradients be made as a node?"""
-    return a.__class__ is b.__class__ is Tensor and a._dtype is b._dtype and a._shape == b._shape
-
-
-def check_apart(out: Any, sources: Iterable[Any]) -> None:
-    """`out=` of an op that reads its operands while it writes: no memory in common."""
-    for target in out if isinstance(out, tuple | list) else (out,):
-        if not isinstance(target, Tensor) or not target.numel():
-            continue
-        if target._view is not None and overlaps(target._shape, target._view.strides):
-            raise RuntimeError(OVERLAP)
-        for source in sources:
-            if isinstance(source, Tensor) and source._storage is target._storage:
-                raise RuntimeError(
-                    "unsupported operation: some elements of the input tensor and the written-to "
-                    "tensor refer to a single memory location. Please clone() the tensor before "
-                    "performing the operation."
-                )
-
-
-def write_out(out: Tensor, result: Tensor, exact: bool = False) -> Tensor:
-    """`out=`: the result goes into a tensor of the caller, resized if the shape differs.
-
-    `exact`: the dtype must be the result's.
-    """
-    if not isinstance(out, Tensor):
-        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    if STATE.grad and (out.requires_grad or result.requires_grad):
-        raise RuntimeError(
-            "out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad."
-        )
-    if exact and result._dtype is not out._dtype:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {cpp_name(result._dtype)}, but got "
-            f"{cpp_name(out._dtype)} instead"
-        )
-    check_can_cast(result._dtype, out._dtype)
-    if result._dtype is not out._dtype:
-        result = apply(ops.cast, (result, out._dtype))
-    if out._shape != result._shape:
-        # A storage of its own: the result may be a view, or an argument of the function.
-        result = new_tensor(result._value())
-        out._storage.check_room(out.storage_offset() + result.numel())
-        if RISK.waits:
-            note_change(result._storage, None, OutBefore(out))
-        out._storage, out._counter = result._storage, result._counter
-        out._shape, out._view, out._node, out._seen = result._shape, None, None, None
-        return out
-    check_inplace(out)
-    return assign(out, result)
-
-
-def write_out_all(function: str, out: Any, results: Any, exact: bool = False) -> Any:
-    """`out=` of a function with several results: a tensor for each; they come as `results` do.
-    None: the results themselves."""
-    if out is None:
-        return results
-    if len(out) != len(results):
-        raise TypeError(
-            f"{function}(): argument 'out' must hold {len(results)} tensors, got {len(out)}"
-        )
-    for target, value in zip(out, results, strict=True):
-        write_out(target, value, exact)
-    return type(results)(out)
-
-
-TENSORS.accumulate = accumulate
-TENSORS.is_plain = is_plain

@@ -19,6 +19,7 @@ from rushlight.tensors import (
     indexing,
     interop,
 )  # fmt: skip
+from rushlight.tensors.accumulate import accumulate, is_plain
 from rushlight.tensors.argument_names import (
     LISTS,
     OVERLOADS,
@@ -97,6 +98,7 @@ def install() -> dict[str, Any]:
     for name, pair in WRITABLE_PROPERTIES.items():
         setattr(Tensor, name, property(*pair))
     TENSORS.finish, TENSORS.compute = flush, flush_with
+    TENSORS.accumulate, TENSORS.is_plain = accumulate, is_plain
     return public
 
 

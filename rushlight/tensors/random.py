@@ -13,8 +13,9 @@ from rushlight.tensors.forms import linked
 from rushlight.tensors.functions_complex import view_as_real
 from rushlight.tensors.functions_view import expand
 from rushlight.tensors.generator import Generator, default_generator
-from rushlight.tensors.inplace import assign, check_inplace, write_out
+from rushlight.tensors.inplace import assign, check_inplace
 from rushlight.tensors.numbers import Defaults
+from rushlight.tensors.out import write_out
 from rushlight.tensors.tables import by_name
 from rushlight.tensors.tensor import Tensor, new_tensor
 

@@ -130,7 +130,7 @@ class Replay:
         self.last_rates = [group[key] for group, key in self.rates]
         self.moving = [(i, kind, p) for i, (kind, p) in pairs if kind != "storage"]
         self.overwritten = Overwritten(sorted(self.donated))
-        reuse = self.program.plan.meta["reuse"]
+        reuse = self.program.plan.reuse
         # A storage whose new value is written over the old one keeps its node.
         stays = [u for u in self.updates if u[1] >= 0 and reuse.get(self.inputs + u[1]) == u[0]]
         self.stays = {place for place, _, _, _ in stays}
@@ -180,7 +180,7 @@ class Replay:
             for _, other in self.outputs
         )
         is_plain = maker.result >= 0 and maker.shown is None and not maker.spent
-        reuse = self.program.plan.meta["reuse"]
+        reuse = self.program.plan.reuse
         return (
             had and is_plain and uses == 1 and not reads and not outputs
             and self.inputs + maker.result not in reuse

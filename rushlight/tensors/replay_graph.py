@@ -18,7 +18,7 @@ from typing import Any
 from weakref import WeakSet
 
 from rushlight.autograd.call_fn import CallFn, Template
-from rushlight.autograd.node import hold
+from rushlight.autograd.saved import hold
 from rushlight.base.config import Value
 from rushlight.base.devices import DEVICES
 from rushlight.base.pytree import LEAF, unflatten

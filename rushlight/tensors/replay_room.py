@@ -42,7 +42,7 @@ class Room:
         self, program: Program, layout: Layout, inputs: int, own: Sequence[int],
         others: Sequence[int], grads: Sequence[int],
     ) -> None:  # fmt: skip
-        reuse: Mapping[int, int] = program.plan.meta["reuse"]
+        reuse: Mapping[int, int] = program.plan.reuse
         bytes_of = layout.result_bytes
         self.inputs, self.layout = inputs, layout
         self.empty: list[Any] = [None] * len(bytes_of)

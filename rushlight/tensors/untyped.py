@@ -285,8 +285,10 @@ def storage(self: Tensor) -> TypedStorage:
 
 
 def data_ptr(self: Tensor) -> int:
-    """The address of the first element now. An in-place op may move the value; what is written
-    there from outside is seen by all that is recorded later, as long as it has not moved."""
+    """The address of the first element now. Who writes there asks for it right before: what was
+    recorded until then is computed, and what is recorded later sees the new values. A value that
+    is recorded between the two may see either; an in-place op may move it (`numpy()` shares
+    memory without such rules)."""
     if self.numel() == 0:
         return 0
     memory = own_memory(self._storage)

@@ -61,7 +61,7 @@ def reads_and_writes(call: KernelCall | HostCall) -> tuple[set[int], set[int]]:
 def check_regions(plan: Plan) -> None:
     """Calls of a region do not touch each other's data; what is read was written before."""
     ready = {i for i, spec in enumerate(plan.buffers) if spec.kind == "input"}
-    reuse = plan.meta["reuse"]
+    reuse = plan.reuse
     for region in plan.regions:
         touched = [reads_and_writes(call) for call in region]
         for i, (reads, writes) in enumerate(touched):
@@ -82,7 +82,7 @@ def check_regions(plan: Plan) -> None:
 
 def check_reuse(plan: Plan) -> None:
     """Memory that a result takes over is not read later, and taken once."""
-    reuse = {k: v for k, v in plan.meta["reuse"].items() if k != v}
+    reuse = {k: v for k, v in plan.reuse.items() if k != v}
     assert len(set(reuse.values())) == len(reuse)
     for result, source in reuse.items():
         assert plan.buffers[result].kind == "result" and plan.buffers[source].kind == "input"
@@ -122,7 +122,7 @@ def call_buffers(call: Any) -> Sequence[int]:
 
 
 def lives(plan: Plan, buffer: int, region: int) -> bool:
-    first, last = plan.meta["lifetimes"][buffer]
+    first, last = plan.lifetimes[buffer]
     return first <= region <= last
 
 

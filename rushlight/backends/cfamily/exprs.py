@@ -118,6 +118,8 @@ class ExprPrinter:
         helper = self._helper_of(node)
         if helper is not None:
             return self._call(helper, *map(bare, args))
+        if all(a.op == "const" for a in node.args):
+            args[0] = self.language.hidden(args[0], node.args[0].dtype)
         if node.op in ("cast", "raw_cast"):
             return self._cast(node, args[0], texts)
         if node.op == "bitcast":

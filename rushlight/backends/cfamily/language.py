@@ -108,6 +108,10 @@ class Language:
         """A cast, where it matters from what."""
         return self.cast(text, goal)
 
+    def hidden(self, text: str, dtype: DType) -> str:
+        """A constant whose value the compiler may not see: some refuse 1 / 0 when they do."""
+        return text
+
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         raise NotImplementedError
 
@@ -128,7 +132,8 @@ class Language:
         if name is not None:
             return f"{name}({', '.join(args)})"
         if op == "neg":
-            return self._narrowed(f"-{args[0]}", dtype)
+            zero = f"{self.literal(0, dtype)} " if dtype.kind == "uint" else ""  # -x is not WGSL
+            return self._narrowed(f"{zero}- {args[0]}" if zero else f"-{args[0]}", dtype)
         if op == "not":
             return f"(!{args[0]})" if dtype.kind == "bool" else self._narrowed(f"~{args[0]}", dtype)
         a, b = args

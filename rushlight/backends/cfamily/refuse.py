@@ -26,6 +26,11 @@ def refuse(program: Program, caps: Caps) -> list[str]:
         lowered = lower_program(program, Machine.of(caps))
     except Refused as error:
         return [str(error)]
+    own = {
+        a.dtype.name for a in (*lowered.scratch, *(a for k in lowered.kernels for a in k.arrays))
+    }
+    if own - caps.dtypes - {"bool"}:
+        return [f"no {name} on {caps.name}" for name in sorted(own - caps.dtypes - {"bool"})]
     buffers = len(program.buffers) + len(lowered.scratch)
     if caps.max_buffers and buffers > caps.max_buffers:
         return [f"{buffers} buffers in a kernel, {caps.max_buffers} at most"]

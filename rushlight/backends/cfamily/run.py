@@ -117,8 +117,7 @@ class GroupPlan:
     def __init__(self, plan: Plan, begin: Begin) -> None:
         self.plan, self.begin = plan, begin
         self._layouts: dict[bytes, _Layout] = {}
-        results = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
-        self._written = (*results, *plan.meta.get("updated", ()))
+        self._results = [i for i, spec in enumerate(plan.buffers) if spec.kind == "result"]
 
     def run(self, pointers: Sequence[int], ints: np.ndarray, numbers: Sequence[Any]) -> int:
         layout = self._layout(np.asarray(ints, np.int64))
@@ -137,7 +136,7 @@ class GroupPlan:
                 run_host_call(part, self.plan, pointers, layout.env)
                 session.to_device(part.outputs)
         status = session.status()
-        session.to_host(self._written)
+        session.to_host(self._results)
         return status
 
     def _layout(self, ints: np.ndarray) -> _Layout:

@@ -360,7 +360,7 @@ def _run_host(
 def _unchanged(plan: Plan) -> frozenset[int]:
     """The inputs that a run does not write over."""
     inputs = {number for number, spec in enumerate(plan.buffers) if spec.kind == "input"}
-    return frozenset(inputs.difference(plan.meta.get("reuse", {}).values()))
+    return frozenset(inputs.difference(plan.reuse.values()))
 
 
 def load(plan: Plan, caps: Caps) -> LlvmPlan:

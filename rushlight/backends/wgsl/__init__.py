@@ -12,5 +12,3 @@ from rushlight.backends.wgsl.session import load
 from rushlight.compiler.target import Backend
 
 BACKEND = Backend("wgsl", find, build, load, lower_text, refuse=refuse)
-
-__all__ = ["BACKEND"]

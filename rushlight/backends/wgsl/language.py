@@ -37,11 +37,8 @@ class WGSL(Language):
     }  # fmt: skip
     stored = {"bool": "u32"}
     functions = {
-        f"{op}.f32": name
-        for op, name in {
-            "fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-            "rint": "round", "abs": "abs",
-        }.items()
+        "fma.f32": "fma", "sqrt.f32": "sqrt", "floor.f32": "floor", "ceil.f32": "ceil",
+        "trunc.f32": "trunc", "rint.f32": "round", "abs.f32": "abs",
     }  # fmt: skip
     index = int32
     wraps = True
@@ -60,6 +57,11 @@ class WGSL(Language):
         wide = {uint32: uint64, int32: int64}.get(source)
         is_other = goal.kind != source.kind and goal in (int64, uint64)
         return self.cast(self.cast(text, wide) if is_other and wide else text, goal)
+
+    def hidden(self, text: str, dtype: DType) -> str:
+        kind = self.value_type(dtype)
+        hides = {"f32": f"opaque({text})", "bool": text}
+        return hides.get(kind) or f"({text} ^ {kind}(status[1]))"
 
     def bitcast(self, text: str, source: DType, goal: DType) -> str:
         return f"bitcast<{self.value_type(goal)}>({text})"

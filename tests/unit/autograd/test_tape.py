@@ -333,7 +333,7 @@ def test_the_memory_of_what_is_saved_may_be_taken_over(counts):
     run = recipe_flush.launch
 
     def noting(program, *rest):
-        taken.append(len(program.plan.meta["reuse"]))
+        taken.append(len(program.plan.reuse))
         return run(program, *rest)
 
     recipe_flush.launch = noting

@@ -14,14 +14,16 @@ import pytest
 from cfamily_cases import GPU, programs_of
 
 import rushlight.backends
+from rushlight import ops
 from rushlight.backends import find_backend
 from rushlight.backends.cfamily.context import Machine
 from rushlight.backends.cfamily.lower import lower_programs
 from rushlight.backends.wgsl.build import kernel_texts
 from rushlight.backends.wgsl.language import WGSL
-from rushlight.base.dtypes import bool_, float32, int64
+from rushlight.base.dtypes import bool_, float32, int64, uint32
 from rushlight.compiler.target import Missing
-from rushlight.testing.conformance import run, template_cases
+from rushlight.ir.node import const_node
+from rushlight.testing.conformance import all_record_cases, run, template_cases
 
 CASES = {case.name: case for case in template_cases()}
 ROOT = Path(__file__).resolve().parents[3]
@@ -104,3 +106,41 @@ def test_triton_is_not_loaded_into_a_process_with_lavapipe() -> None:
     caps = find_backend("wgsl").find()
     is_lavapipe = not isinstance(caps, Missing) and "llvmpipe" in caps.features
     assert done.stdout.startswith("6.0") and ("lavapipe" in done.stdout) == is_lavapipe
+
+
+def lowered_text(*roots) -> str:
+    narrow = GPU.__class__(**{**GPU.__dict__, "index_bytes": 4})
+    return "\n".join(
+        text
+        for one in lower_programs(programs_of(list(roots)), narrow)
+        for text in kernel_texts(one)
+    )
+
+
+def test_the_compiler_does_not_see_constants_that_it_would_divide() -> None:
+    """`1 / 0` of two literals is an error in a shader, and so is an integer that overflows."""
+    assert WGSL().hidden("1.0f", float32) == "opaque(1.0f)"
+    assert WGSL().hidden("1li", int64) == "(1li ^ i64(status[1]))"
+    assert WGSL().hidden("true", bool_) == "true"
+    text = lowered_text(ops.div(const_node(1.0, float32), const_node(0.0, float32)))
+    assert "1.0f / 0.0f" not in text and "opaque(1.0f) / 0.0f" in text
+
+
+def test_unsigned_numbers_have_no_sign() -> None:
+    assert WGSL().operation("neg", uint32, ["x"], uint32) == "(0u - x)"
+    assert WGSL().operation("neg", int64, ["x"], int64) == "(-x)"
+
+
+NUMBERS = ("reciprocal", "rsqrt", "neg", "pair_mask", "argtopk_")
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_records_compute_or_are_refused_in_every_dtype(name: str) -> None:
+    """Where a plan has several programs of one name, one that is refused is enough."""
+    caps = find_backend("wgsl").find()
+    if isinstance(caps, Missing):
+        pytest.skip(f"wgsl: {caps.reason}")
+    cases = [case for case in all_record_cases() if case.name == name and case.dtype != "float64"]
+    found = {case.dtype: run.check(case, "wgsl") for case in cases}
+    assert not [o.text for o in found.values() if o.status == "failed"]
+    assert {found[kind].status for kind in found if kind in ("bfloat16", "int8")} <= {"refused"}

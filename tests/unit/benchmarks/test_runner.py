@@ -169,6 +169,16 @@ def test_the_loop_of_tile_registers_is_nothing_but_products(run):
     assert "ldtilecfg" in text and "tilerelease" in loop and "tileload" not in text
 
 
+def test_each_budget_has_a_figure(run, monkeypatch, capsys):
+    import budgets
+
+    monkeypatch.setattr(budgets, "REPETITIONS", 3)
+    assert budgets.main() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rsplit(" us, budget ")[0].split("  ")[0] for line in lines] == [*budgets.BUDGETS]
+    assert all(us > 0 for us in budgets.measure().values())
+
+
 @pytest.mark.slow
 def test_peaks_are_measured(run):
     peaks = run.measure_peaks(1)

@@ -54,6 +54,15 @@ def test_what_waits_is_computed_before_somebody_writes_at_an_address():
     assert (w @ w)[0, 0].item() == 54
 
 
+def test_an_equal_value_does_not_change_with_what_is_written_at_an_address():
+    x = torch.tensor([1.0, 2.0])
+    copies = [x.clone(), torch.empty(2).copy_(x), x.clone().view(2)[:1]]
+    assert [copy[0].item() for copy in copies] == [1, 1, 1]
+    (ctypes.c_float * 2).from_address(x.data_ptr())[0] = 5
+    assert [copy[0].item() for copy in copies] == [1, 1, 1]
+    assert x.tolist() == [5, 2]
+
+
 CASES = [(9, 576, 576), (33, 1000, 577), (200, 640, 1536), (50, 130, 3000), (17, 777, 129)]
 
 

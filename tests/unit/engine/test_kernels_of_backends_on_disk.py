@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from rushlight.backends.c import caps as c_caps
 from rushlight.backends.metal import caps as metal_caps
 from rushlight.base import sources
 from rushlight.base.config import child_environment, config
+from rushlight.base.errors import RefusedError
 from rushlight.compiler.target import Caps, Missing
 from rushlight.engine import kernels, programs, realize
 from rushlight.runtime import cache
@@ -188,3 +190,13 @@ def test_processes_at_once_share_a_folder(name: str, tmp_path: Path) -> None:
     ]
     said = [one.communicate()[0] for one in running]
     assert not any(one.returncode for one in running) and len(set(said)) == 1 and said[0]
+
+
+def test_one_refused_program_is_enough_whatever_others_are_called() -> None:
+    """Two programs of a plan may have one name; each is asked."""
+    named = [SimpleNamespace(name="map_where", bad=bad) for bad in (["no bool"], [], ["no int8"])]
+    backend = SimpleNamespace(name="some", refuse=lambda program, caps: program.bad)
+    with pytest.raises(RefusedError) as seen:
+        kernels.refuse_early(named, backend, None)
+    assert seen.value.reasons == ("no bool", "no int8")
+    kernels.refuse_early(named[1:2], backend, None)

@@ -9,6 +9,7 @@ import rushlight as torch
 import rushlight.nn.functional as F
 from rushlight.base.errors import OutOfMemoryError
 from rushlight.runtime import allocator
+from rushlight.serialization import storages
 from rushlight.tensors import replay_room
 
 
@@ -92,6 +93,19 @@ def test_a_compiled_step_that_fails_leaves_all_as_it_was(warm, no_memory, monkey
     torch.manual_seed(9)
     plain.step()
     assert equal(training.values(), plain.values())
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_file_that_fits_into_no_memory_is_not_called_damaged(tmp_path, weights_only, monkeypatch):
+    path = tmp_path / "weights.pt"
+    torch.save({"w": torch.ones(300, 300)}, path)
+
+    def nothing(*_):
+        raise OutOfMemoryError(360000, 0)
+
+    monkeypatch.setattr(storages, "own_array", nothing)
+    with pytest.raises(OutOfMemoryError):
+        torch.load(path, weights_only=weights_only)
 
 
 def test_the_error_is_what_pytorch_and_what_python_code_catches():

@@ -11,18 +11,12 @@ from rushlight.runtime.memory_plan import ALIGN, Lifetime, plan_memory
 
 lifetimes = st.lists(
     st.builds(
-        lambda size, first, length, reuse: Lifetime(size, first, first + length, reuse),
+        lambda size, first, length: Lifetime(size, first, first + length),
         st.integers(0, 1000),
         st.integers(0, 12),
         st.integers(0, 6),
-        st.none() | st.integers(0, 5),
     ),
     max_size=25,
-).map(
-    lambda lives: [
-        Lifetime(x.size_bytes, x.first, x.last, x.reuse_of if (x.reuse_of or 0) < i else None)
-        for i, x in enumerate(lives)
-    ]
 )
 
 
@@ -48,20 +42,15 @@ def test_live_buffers_never_overlap(lives):
             b, other = lives[j], plan.offsets[j]
             together = a.first <= b.last and b.first <= a.last
             apart = at + a.size_bytes <= other or other + b.size_bytes <= at
-            hinted = (a.reuse_of == j and b.last == a.first) or (
-                b.reuse_of == i and a.last == b.first
-            )
-            assert not together or apart or hinted or 0 in (a.size_bytes, b.size_bytes)
+            assert not together or apart or 0 in (a.size_bytes, b.size_bytes)
 
 
 @settings(max_examples=100, deadline=None)
 @given(lifetimes)
 def test_arena_is_at_least_the_bound_and_repeats(lives):
-    plain = [Lifetime(x.size_bytes, x.first, x.last) for x in lives]
-    plan = plan_memory(plain)
-    bound = lower_bound(plain)
+    plan, bound = plan_memory(lives), lower_bound(lives)
     assert bound <= plan.arena_bytes <= max(2 * bound, ALIGN)
-    assert plan == plan_memory(plain)
+    assert plan == plan_memory(lives)
 
 
 def network(layers: int) -> list[Lifetime]:
@@ -76,30 +65,6 @@ def network(layers: int) -> list[Lifetime]:
 def test_large_network_is_near_the_bound():
     lives = network(600)
     assert plan_memory(lives).arena_bytes <= 1.05 * lower_bound(lives)
-
-
-def test_in_place_chain_needs_one_place():
-    chain = [Lifetime(1000, 0, 1), Lifetime(1000, 1, 2, 0), Lifetime(900, 2, 3, 1)]
-    plan = plan_memory(chain)
-    assert len(set(plan.offsets)) == 1
-    assert plan.arena_bytes == 1024
-
-
-@pytest.mark.parametrize(
-    "heir",
-    [
-        Lifetime(2000, 1, 2, 0),  # larger
-        Lifetime(1000, 0, 2, 0),  # begins before the source is dead
-    ],
-)
-def test_wrong_hints_are_ignored(heir):
-    plan = plan_memory([Lifetime(1000, 0, 1), heir])
-    assert plan.offsets[0] != plan.offsets[1]
-
-
-def test_source_has_one_heir():
-    plan = plan_memory([Lifetime(64, 0, 1), Lifetime(64, 1, 2, 0), Lifetime(64, 1, 2, 0)])
-    assert plan.offsets[1] != plan.offsets[2]
 
 
 def test_bad_lifetime_is_refused():
