@@ -95,6 +95,8 @@ EXCEPTIONS: dict[str, set[str]] = {
     "rushlight/nn/functional.py": {"rushlight.tensors.functional"},
     "rushlight/nn/composed.py": {"rushlight.tensors.functional"},
     "rushlight/nn/multihead.py": {"rushlight.tensors.functional"},
+    # A call of a model is where the last turn of a loop may be computed; it is no public name.
+    "rushlight/nn/modules/module_call.py": {"rushlight.tensors.loop_turns"},
 }
 
 

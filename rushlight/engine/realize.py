@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
-from weakref import WeakSet
+from weakref import ReferenceType, WeakSet
 
 import numpy as np
 
@@ -55,12 +55,15 @@ class _Pending:
 
     since     serial of the first node recorded after it; -1 while there is none
     due       serial at which somebody should look whether too much waits
+    first_call, first_serial
+              the model that was called first since then, and when (tensors/loop_turns.py)
     settings  overrides that a call of a compiled function wants for the flush of what it recorded
     askers    by id, sets of such functions that get the programs of that flush
     """
 
     def __init__(self) -> None:
-        self.since = self.due = -1
+        self.since = self.due = self.first_serial = -1
+        self.first_call: ReferenceType[Any] | None = None
         self.settings: dict[str, Value] = {}
         self.askers: dict[int, WeakSet[Program]] = {}
 
@@ -94,6 +97,7 @@ def flush(extra: Sequence[Node] = ()) -> None:
             return
         session.refuse("a value is needed in the middle of the call")
     PENDING.since = PENDING.due = -1
+    PENDING.first_call = None
     if not extra and not WAITING:
         return
     settings = PENDING.settings

@@ -40,6 +40,7 @@ from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, desc
 from rushlight.tensors.compile_choices import check_choices, settings_of
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
+from rushlight.tensors.loop_turns import call_begins
 from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.replay_graph_build import build
@@ -158,6 +159,7 @@ class CompiledFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if open_session() is not None or STATE.pack_hooks or STATE.anomaly:
             return self._fn(*args, **kwargs)
+        call_begins(self)
         if self._last is not None and not kwargs:
             result = self._last.run(args)
             if result is AS_CODE:

@@ -294,10 +294,10 @@ def set_(self: Tensor, source: Tensor | None = None) -> Tensor:
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Another shape in place: what fits is kept, the rest is 0."""
     shape = parse_size(sizes)
-    if shape == self._shape:
-        return self
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
+    if shape == self._shape:
+        return self
     count, have = math.prod(shape), self.numel()
     self._storage.check_room(self.storage_offset() + count)
     flat = ops.reshape.node(self._value(), (have,))

@@ -43,7 +43,7 @@ def with_out(function: Callable, exact: bool = False) -> Callable:
         result = function(*args, **kwargs)
         if isinstance(result, Tensor):
             return result if out is None else write_out(out, result, exact)
-        return write_out_all(function.__name__, out, result, exact)
+        return write_out_all(out, result, exact)
 
     return wrapped
 

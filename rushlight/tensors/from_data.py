@@ -26,6 +26,7 @@ from rushlight.runtime.buffer import allocate
 from rushlight.tensors.apply import apply
 from rushlight.tensors.creation import beside, zeros
 from rushlight.tensors.functions_view import permute
+from rushlight.tensors.interop import check_export
 from rushlight.tensors.layouts import strided
 from rushlight.tensors.numbers import Defaults, check_number
 from rushlight.tensors.storage import data_node
@@ -280,6 +281,7 @@ def frombuffer(
 def from_dlpack(ext_tensor: Any, **options: Any) -> Tensor:
     """A tensor over the memory behind a DLPack capsule."""
     if isinstance(ext_tensor, Tensor):
+        check_export(ext_tensor)
         return ext_tensor.detach()
     array = np.from_dlpack(ext_tensor)
     return over_array(array, dtype_of_numpy(array.dtype))

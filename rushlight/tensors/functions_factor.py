@@ -65,9 +65,7 @@ def cholesky_ex(
     """cholesky, and the first minor of each matrix that is not positive (0: all are)."""
     low = apply(ops.cholesky, (input, bool(check_errors)))
     info = apply(ops.cholesky_info, (input.detach(),))
-    return write_out_all(
-        "cholesky_ex", out, CholeskyEx((conj_transpose(low) if upper else low, info))
-    )
+    return write_out_all(out, CholeskyEx((conj_transpose(low) if upper else low, info)))
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -84,7 +82,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:  
     """L and D in one matrix, and the pivots of Bunch and Kaufman. The lower triangle counts."""
     need_square("ldl_factor", A)
     parts = tuple(apply(ops.ldl, (A.detach(), part, hermitian)) for part in ("ld", "pivots"))
-    return write_out_all("ldl_factor", out, LdlFactor(parts))
+    return write_out_all(out, LdlFactor(parts))
 
 
 def ldl_factor_ex(
@@ -100,7 +98,7 @@ def ldl_factor_ex(
     parts = tuple(apply(ops.ldl, (A.detach(), part, hermitian)) for part in names)
     if check_errors and look(parts[2]).any():
         raise LinAlgError(f"linalg.ldl_factor_ex: D of matrix {np.argmax(look(parts[2]))} has a 0")
-    return write_out_all("ldl_factor_ex", out, LdlFactorEx(parts))
+    return write_out_all(out, LdlFactorEx(parts))
 
 
 def ldl_solve(
@@ -120,7 +118,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
     need_matrix("lu", A)
     low, up = (apply(ops.lu, (A, part, bool(pivot))) for part in ("l", "u"))
     p = apply(ops.lu, (A.detach(), "p", True)) if pivot else empty(0, dtype=A._dtype)
-    return write_out_all("lu", out, Lu((p, low, up)))
+    return write_out_all(out, Lu((p, low, up)))
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa: N803
@@ -133,9 +131,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:  # noqa
         up = cat([up, zeros(*A._shape[:-2], m - n, n, dtype=A._dtype)], -2)
     elif n > m:
         low = cat([low, zeros(*A._shape[:-2], m, n - m, dtype=A._dtype)], -1)
-    return write_out_all(
-        "lu_factor", out, LuFactor((low + up, apply(ops.lu, (A.detach(), "pivots", bool(pivot)))))
-    )
+    pivots = apply(ops.lu, (A.detach(), "pivots", bool(pivot)))
+    return write_out_all(out, LuFactor((low + up, pivots)))
 
 
 def lu_factor_ex(
@@ -150,13 +147,13 @@ def lu_factor_ex(
     info = apply(ops.lu, (A.detach(), "info", bool(pivot)))
     if check_errors and look(info).any():
         raise LinAlgError("torch.linalg.lu_factor_ex: U has a 0 on its diagonal")
-    return write_out_all("lu_factor_ex", out, LuFactorEx((packed, pivots, info)))
+    return write_out_all(out, LuFactorEx((packed, pivots, info)))
 
 
 def old_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:  # noqa: N803
     """torch.lu: LU, pivots and on request infos."""
     found = lu_factor_ex(A, pivot=pivot)
-    return write_out_all("lu", out, found if get_infos else LuFactor(found[:2]))
+    return write_out_all(out, found if get_infos else LuFactor(found[:2]))
 
 
 def lu_unpack(
@@ -177,7 +174,7 @@ def lu_unpack(
         up = triu(narrow(LU_data, -2, 0, k))
     if unpack_pivots:
         p = apply(ops.pivot_permutation, (LU_pivots, m)).to(LU_data._dtype)
-    return write_out_all("lu_unpack", out, LuUnpack((p, low, up)))
+    return write_out_all(out, LuUnpack((p, low, up)))
 
 
 def lu_solve(
@@ -223,18 +220,18 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:  # noqa: N8
     m, n = A._shape[-2:]
     if mode == "r":
         r = apply(ops.qr, (A.detach(), "r"))
-        return write_out_all("qr", out, Qr((empty(0, dtype=A._dtype), r)))
+        return write_out_all(out, Qr((empty(0, dtype=A._dtype), r)))
     if mode == "complete" and m > n:
         if A.requires_grad:
             raise RuntimeError("The QR decomposition is not differentiable when mode='complete' "
                                "and nrows > ncols")  # fmt: skip
         q, r = (apply(ops.whole_qr, (A.detach(), part)) for part in ("q", "r"))
-        return write_out_all("qr", out, Qr((q, r)))
+        return write_out_all(out, Qr((q, r)))
     square = narrow(A, -1, 0, m) if n > m else A
     q, r = (apply(ops.qr, (square, part)) for part in ("q", "r"))
     if n > m:  # the other columns follow from Q
         r = cat([r, matmul(conj_transpose(q), narrow(A, -1, m, n - m))], -1)
-    return write_out_all("qr", out, Qr((q, r)))
+    return write_out_all(out, Qr((q, r)))
 
 
 def old_qr(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
@@ -246,7 +243,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """LAPACK's packed Householder reflectors and their factors."""
     need_matrix("geqrf", input)
     parts = tuple(apply(ops.geqrf, (input.detach(), part)) for part in ("a", "tau"))
-    return write_out_all("geqrf", out, Geqrf(parts))
+    return write_out_all(out, Geqrf(parts))
 
 
 def _is_upper(UPLO: str) -> bool:  # noqa: N803
@@ -260,7 +257,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:  # noqa: N803
     need_square("eigh", A)
     upper = _is_upper(UPLO)
     values = apply(ops.eigh, (A, _values_for(A, "values"), upper))
-    return write_out_all("eigh", out, Eigh((values, apply(ops.eigh, (A, "vectors", upper)))))
+    return write_out_all(out, Eigh((values, apply(ops.eigh, (A, "vectors", upper)))))
 
 
 def _values_for(x: Tensor, plain: str) -> str:
@@ -277,9 +274,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 def eig(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """Eigenvalues and eigenvectors (columns of norm 1) of square matrices: complex numbers."""
     need_square("eig", A)
-    return write_out_all(
-        "eig", out, Eig((apply(ops.eig, (A, "values")), apply(ops.eig, (A, "vectors"))))
-    )
+    return write_out_all(out, Eig((apply(ops.eig, (A, "values")), apply(ops.eig, (A, "vectors")))))
 
 
 def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
@@ -306,7 +301,7 @@ def svd(
             u = cat([u, narrow(whole, -1, k, m - k)], -1)
         else:
             vh = cat([vh, narrow(whole, -2, k, n - k)], -2)
-    return write_out_all("svd", out, Svd((u, s, vh)))
+    return write_out_all(out, Svd((u, s, vh)))
 
 
 def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
@@ -317,7 +312,7 @@ def old_svd(input: Tensor, some: bool = True, compute_uv: bool = True, *, out: A
         return OldSvd((zeros(*lead, m, m, dtype=input._dtype), svdvals(input),
                        zeros(*lead, n, n, dtype=input._dtype)))  # fmt: skip
     u, s, vh = svd(input, not some)
-    return write_out_all("svd", out, OldSvd((u, s, conj_transpose(vh))))
+    return write_out_all(out, OldSvd((u, s, conj_transpose(vh))))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) -> Tensor:  # noqa: N803

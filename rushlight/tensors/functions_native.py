@@ -60,8 +60,7 @@ def native_batch_norm(
     result = batch_norm(input, running_mean, running_var, *args)
     dims = tuple(d for d in range(input.dim()) if d != 1)
     parts: Any = _statistics(input, dims, eps) if training else [empty(0, dtype=input._dtype)] * 2
-    found = (result, *(reshape(part, (-1,)) for part in parts))
-    return write_out_all("native_batch_norm", out, found)
+    return write_out_all(out, (result, *(reshape(part, (-1,)) for part in parts)))
 
 
 def native_batch_norm_legit(input: Tensor, weight: Any, bias: Any, *args: Any) -> tuple:

@@ -92,8 +92,7 @@ def kthvalue(
         raise RuntimeError("kthvalue(): selected number k out of range for dimension "
                            f"{dim}")  # fmt: skip
     need_order("kthvalue_cpu", input)
-    found = _kth(input, k, dim, keepdim)
-    return write_out_all("kthvalue", out, found)
+    return write_out_all(out, _kth(input, k, dim, keepdim))
 
 
 def _kth(input: Tensor, k: int, dim: int, keepdim: bool) -> Any:

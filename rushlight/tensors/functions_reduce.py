@@ -110,7 +110,7 @@ def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None
 ) -> Any:
     found = AMinMax((amin(input, _all(dim), keepdim), amax(input, _all(dim), keepdim)))
-    return write_out_all("aminmax", out, found, exact=True)
+    return write_out_all(out, found, exact=True)
 
 
 def _all(dim: Any) -> Any:
@@ -167,8 +167,7 @@ def _extreme(whole: Callable, record: OpDef, pair: type, both: OpDef, name: str)
                     "Specify the reduction dim with the 'dim' argument."
                 )
             return finish(whole(input), out)
-        found = along(input, dim, keepdim)
-        return write_out_all(name, out, found)
+        return write_out_all(out, along(input, dim, keepdim))
 
     def along(input: Tensor, dim: int, keepdim: bool) -> Any:
         if not input.dim():

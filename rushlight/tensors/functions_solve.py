@@ -51,9 +51,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:  # noqa: N803
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:  # noqa: N803
     """The inverse (NaN where there is none), and the first zero pivot (0: none)."""
     need_square("inv_ex", A)
-    return write_out_all(
-        "inv_ex", out, InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A)))
-    )
+    return write_out_all(out, InvEx((apply(ops.inverse, (A, bool(check_errors))), _lu_info(A))))
 
 
 def is_vector_rhs(A: Tensor, B: Tensor) -> bool:  # noqa: N803
@@ -96,9 +94,7 @@ def solve_ex(
     out: Any = None,  # noqa: N803
 ) -> Any:
     """solve (NaN where A is singular), and A's first zero pivot (0: none)."""
-    return write_out_all(
-        "solve_ex", out, SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A)))
-    )
+    return write_out_all(out, SolveEx((_solved(A, B, left, bool(check_errors)), _lu_info(A))))
 
 
 def solve_triangular(
@@ -121,9 +117,7 @@ def triangular_solve(
     a = matrix_transpose(A) if transpose else A
     solution = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     lead = solution._shape[:-2]
-    return write_out_all(
-        "triangular_solve", out, Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone()))
-    )
+    return write_out_all(out, Triangular((solution, expand(A, *lead, *A._shape[-2:]).clone())))
 
 
 def cholesky_solve(
@@ -140,9 +134,7 @@ def cholesky_solve(
 def slogdet(A: Tensor, *, out: Any = None) -> Any:  # noqa: N803
     """The sign and the logarithm of the size of the determinant."""
     need_square("slogdet", A)
-    return write_out_all(
-        "slogdet", out, Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,))))
-    )
+    return write_out_all(out, Slogdet((apply(ops.slogdet_sign, (A,)), apply(ops.logabsdet, (A,)))))
 
 
 def old_slogdet(input: Tensor, *, out: Any = None) -> Any:

@@ -290,8 +290,9 @@ def frexp(input: Tensor, *, out: Any = None) -> Any:
     power = power + _where(scaled >= 1, 1.0, 0.0) - _where(scaled < 0.5, 1.0, 0.0)
     power = _where(plain, power, 0.0)
     scale = apply(ops.cast, (apply(ops.exp2, (-power,)), input._dtype))
-    found = Frexp((_where(plain, input * scale, input), apply(ops.cast, (power, int32))))
-    return write_out_all("frexp", out, found)
+    return write_out_all(
+        out, Frexp((_where(plain, input * scale, input), apply(ops.cast, (power, int32))))
+    )
 
 
 # Orthogonal polynomials --------------------------------------------------------------------

@@ -132,7 +132,6 @@ def nanquantile(
 
 
 def _median(skip: bool, pair: type) -> Callable:
-    name = "nanmedian" if skip else "median"
 
     def function(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None):
         flat = reshape(input, (-1,)) if dim is None or not input.dim() else input
@@ -155,10 +154,9 @@ def _median(skip: bool, pair: type) -> Callable:
             values, at = reshape(values, ()), reshape(at, ())
         elif not keepdim:
             values, at = values.squeeze(axis), at.squeeze(axis)
-        found = pair((values, at))
-        return write_out_all(name, out, found)
+        return write_out_all(out, pair((values, at)))
 
-    function.__name__ = function.__qualname__ = name
+    function.__name__ = function.__qualname__ = "nanmedian" if skip else "median"
     function.__doc__ = "The lower median" + (
         ", NaN left out." if skip else "; NaN if there is one."
     )

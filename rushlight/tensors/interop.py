@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.engine.capture import open_session
@@ -56,7 +57,7 @@ def numpy(self: Tensor, *, force: bool = False) -> np.ndarray:
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to "
                 "copy the tensor to host memory first."
             )
-        if self.requires_grad:
+        if STATE.grad and self.requires_grad:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
                 "instead."
@@ -90,11 +91,16 @@ def array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> np.ndarr
     return found if dtype is None else found.astype(dtype, copy=False)
 
 
+def check_export(tensor: Tensor) -> None:
+    """BufferError where DLPack cannot say what the tensor is."""
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor._view is not None and tensor._view.has_bit(CONJ):
+        raise BufferError("Can't export tensors with the conjugate bit set")
+
+
 def dlpack(self: Tensor, *, stream: Any = None, **options: Any) -> Any:
-    if self.requires_grad:
-        raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
-    if self._view is not None and self._view.has_bit(CONJ):
-        raise RuntimeError("Can't export tensors with the conjugate bit set")
+    check_export(self)
     return shared_array(self).__dlpack__(**options)
 
 

@@ -71,15 +71,13 @@ def finish(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
     return result if out is None else write_out(out, result, exact)
 
 
-def write_out_all(function: str, out: Any, results: Any, exact: bool = False) -> Any:
+def write_out_all(out: Any, results: Any, exact: bool = False) -> Any:
     """`out=` of a function with several results: a tensor for each; they come as `results` do.
     None: the results themselves."""
     if out is None:
         return results
     if len(out) != len(results):
-        raise TypeError(
-            f"{function}(): argument 'out' must hold {len(results)} tensors, got {len(out)}"
-        )
+        raise TypeError(f"expected tuple of {len(results)} elements but got {len(out)}")
     for target, value in zip(out, results, strict=True):
         write_out(target, value, exact)
     return type(results)(out)

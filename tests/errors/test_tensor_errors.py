@@ -77,3 +77,11 @@ def test_imaginary_parts_are_not_dropped(dtype, value):
 def test_reductions_of_some_of_too_many_dimensions(function):
     with pytest.raises(RuntimeError, match="only tensors with up to 64 dims are supported"):
         function(torch.ones(1).reshape((1,) * 65), -1)
+
+
+@pytest.mark.parametrize(
+    "function", [torch.frexp, torch.sort, torch.linalg.qr, lambda x, out: torch.max(x, 0, out=out)]
+)
+def test_out_of_several_results_has_a_tensor_for_each(function):
+    with pytest.raises(TypeError, match="expected tuple of 2 elements but got 1"):
+        function(torch.ones(3, 3), out=(torch.empty(0),))

@@ -14,6 +14,7 @@ import rushlight as torch
 from rushlight.nn.modules import global_hooks
 from rushlight.nn.modules.backward_hooks import BackwardCall
 from rushlight.nn.modules.module_walk import ModuleWalk
+from rushlight.tensors.loop_turns import call_begins
 
 Hook = Callable[..., Any]
 
@@ -34,12 +35,14 @@ class ModuleCall(ModuleWalk):
             or self._backward_pre_hooks
             or any(global_hooks.CALL_HOOKS)
         ):
+            call_begins(self)
             return self.forward(*args, **kwargs)
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` and the hooks; this is what `compile` compiles."""
         called: set[int] = set()
+        call_begins(self)
         try:
             return self._call_with_hooks(args, kwargs, called)
         except Exception:

@@ -99,3 +99,27 @@ def test_numpy_of_a_value_that_others_hold_leaves_theirs(holder):
     expected = [factor * v for v in want[1:] if holder == "view"] or [factor * v for v in want]
     assert torch.allclose(held.detach(), torch.tensor(expected))
     assert y.tolist() == [100.0] * 4
+
+
+def test_what_requires_gradients_is_shared_where_none_is_recorded() -> None:
+    weight = torch.nn.Parameter(torch.ones(2, 3))
+    for share in (lambda: weight.numpy(), lambda: np.asarray(weight)):
+        with pytest.raises(RuntimeError, match="numpy\\(\\) on Tensor that requires grad"):
+            share()
+        with torch.no_grad():
+            share()[0, 0] += 1
+    assert weight.tolist() == [[3, 1, 1], [1, 1, 1]]
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_no_gradient_goes_through_dlpack_or_a_new_size(recording: bool) -> None:
+    weight = torch.nn.Parameter(torch.ones(2, 3))
+    with torch.set_grad_enabled(recording):
+        for share in (weight.__dlpack__, lambda: torch.from_dlpack(weight)):
+            with pytest.raises(BufferError, match="tensors that require gradient"):
+                share()
+        with pytest.raises(BufferError, match="conjugate bit"):
+            torch.from_dlpack(torch.ones(2, dtype=torch.complex64).conj())
+        for resize in (lambda: weight.resize_(2, 3), lambda: weight.resize_as_(weight)):
+            with pytest.raises(RuntimeError, match="cannot resize variables that require grad"):
+                resize()
