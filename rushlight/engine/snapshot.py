@@ -16,7 +16,7 @@ from typing import Any
 SIMPLE = (type(None), bool, int, float, complex, str, bytes)
 _is = operator.is_
 _call = operator.call
-_values = operator.methodcaller("values")
+_values = dict.values
 _chain = itertools.chain.from_iterable
 _cell_contents = operator.attrgetter("cell_contents")
 _namespace = operator.attrgetter("__dict__")
@@ -154,30 +154,49 @@ class _Flat:
         return "", None, None
 
 
-def _flats(
-    snapshot: Snapshot, whole: list[tuple[dict, str]], entries: list[tuple[Any, list[str], str]]
-) -> list[_Flat]:
-    """`whole`: dicts of which everything is guarded, and their names; `entries`: of others."""
-    plain = [d for d, _ in whole]
-    sequences = [s for s, _ in snapshot._sequences]
-    cells = [c for c, _ in snapshot._cells]
-    spaces = [mapping for mapping, _, _ in entries]
-    pickers = [_picker(names) for _, names, _ in entries]
-    functions = [f for f, _ in snapshot._functions]
-    holders = [h for h, _ in snapshot._holders]
-    return [
-        _Flat(lambda: _chain(map(_values, plain)),
-              [f"{n}[{k!r}]" if isinstance(k, SIMPLE) else f"{n}[...]"
-               for d, n in whole for k in d]),
-        _Flat(lambda: _chain(plain), [n for d, n in whole for _ in d]),
-        _Flat(lambda: _chain(sequences), [n for s, n in snapshot._sequences for _ in s]),
-        _Flat(lambda: map(_cell_contents, cells), [n for _, n in snapshot._cells]),
-        _Flat(lambda: _chain(map(_call, pickers, spaces)),  # type: ignore
-              [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks]),
-        _Flat(lambda: _chain(map(_function_parts, functions)),
-              [n for _, n in snapshot._functions for _ in range(3)]),
-        _Flat(lambda: map(_namespace, holders), ["an object's attributes"] * len(holders)),
-    ]  # fmt: skip
+class _Sources:
+    """Where the values are. `whole`: dicts of which everything is guarded, and their names;
+    `entries`: of others."""
+
+    def __init__(
+        self, snapshot: Snapshot, whole: list[tuple[dict, str]],
+        entries: list[tuple[Any, list[str], str]],
+    ) -> None:  # fmt: skip
+        self.plain = [d for d, _ in whole]
+        self.sequences = [s for s, _ in snapshot._sequences]
+        self.cells = [c for c, _ in snapshot._cells]
+        self.spaces = [mapping for mapping, _, _ in entries]
+        self.pickers = [_picker(names) for _, names, _ in entries]
+        self.functions = [f for f, _ in snapshot._functions]
+        self.holders = [h for h, _ in snapshot._holders]
+        self.names = [
+            [f"{n}[{k!r}]" if isinstance(k, SIMPLE) else f"{n}[...]" for d, n in whole for k in d],
+            [n for d, n in whole for _ in d],
+            [n for s, n in snapshot._sequences for _ in s],
+            [n for _, n in snapshot._cells],
+            [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks],
+            [n for _, n in snapshot._functions for _ in range(3)],
+            ["an object's attributes"] * len(self.holders),
+        ]
+
+    def read(self) -> tuple[Iterable[Any], ...]:
+        """C iterators over the values as they are now, one for each kind."""
+        return (
+            _chain(map(_values, self.plain)),
+            _chain(self.plain),
+            _chain(self.sequences),
+            map(_cell_contents, self.cells),
+            _chain(map(_call, self.pickers, self.spaces)),  # type: ignore[arg-type]
+            _chain(map(_function_parts, self.functions)),
+            map(_namespace, self.holders),
+        )
+
+    def flats(self) -> list[_Flat]:
+        """Those of a kind, one after the other."""
+        return [
+            _Flat(lambda kind=kind: self.read()[kind], names)
+            for kind, names in enumerate(self.names)
+        ]
 
 
 class _Sealed:
@@ -195,13 +214,13 @@ class _Sealed:
             kept = [k for k in mapping if k not in free.get(id(mapping), mapping)]
             if kept:
                 entries.append((mapping, kept, name))
-        self.flat = [flat for flat in _flats(snapshot, whole, entries) if flat.values]
+        self.sources = _Sources(snapshot, whole, entries)
+        self.flat = [flat for flat in self.sources.flats() if flat.values]
         self.absent = [(m.keys().isdisjoint, names, n) for m, names, n in snapshot._absent]
         self.others = snapshot._others
         # The same for the quick way: everything of a kind in one pass.
         self.sized = [*self.dicts, *self.sequences]
         self.all_sizes = [*self.sizes, *self.lengths]
-        self.reads = [flat.read for flat in self.flat]
         self.values = [value for flat in self.flat for value in flat.values]
         self.aparts = [apart for apart, _, _ in self.absent]
         self.absent_names = [names for _, names, _ in self.absent]
@@ -211,7 +230,7 @@ class _Sealed:
             return (
                 list(map(len, self.sized)) == self.all_sizes
                 and not any(self.empty_dicts)
-                and (all(map(_is, _chain(map(_call, self.reads)), self.values)) or self._equal())
+                and (all(map(_is, _chain(self.sources.read()), self.values)) or self._equal())
                 and all(map(_call, self.aparts, self.absent_names))  # type: ignore
                 and (
                     not self.others

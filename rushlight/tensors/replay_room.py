@@ -8,6 +8,7 @@ already.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from sys import getrefcount
@@ -131,9 +132,11 @@ class HeldGrads:
     def __init__(self, owners: Sequence[Any], likes: Sequence[tuple]) -> None:
         self.owners, self.likes = owners, list(likes)
         self.moving = [i for i, owner in enumerate(owners) if owner.__class__ is int]
-        # Held by its owner, the list and the call; a storage is the tensor's counter, too.
-        self.three, self.four = [3] * len(owners), [4] * len(owners)
-        self.leaves = ["buffer"] * len(owners)
+        # A tensor is held by its owner, the list and the call, a node and a buffer likewise; a
+        # storage is the tensor's counter, too.
+        count = len(owners)
+        self.counts = [*[3] * count, *[4] * count, *[3] * count, *[3] * count]
+        self.leaves = ["buffer"] * count
 
     def find(self, tensors: Sequence[Tensor]) -> Sequence[Buffer]:
         """The memory of the old gradients; () if one of them is not free."""
@@ -141,15 +144,12 @@ class HeldGrads:
         if self.moving:
             owners = [tensors[o] if o.__class__ is int else o for o in owners]
         grads = list(map(_grad, owners))
-        if list(map(_like, grads)) != self.likes or list(map(getrefcount, grads)) != self.three:
+        if list(map(_like, grads)) != self.likes:
             return ()
         storages = list(map(_storage, grads))
-        if list(map(getrefcount, storages)) != self.four:
-            return ()
         nodes = list(map(_node, storages))
-        if list(map(getrefcount, nodes)) != self.three or list(map(_leaf, nodes)) != self.leaves:
+        if list(map(_leaf, nodes)) != self.leaves:
             return ()
         buffers = list(map(_buffer, nodes))
-        if list(map(getrefcount, buffers)) != self.three or any(map(_foreign, buffers)):
-            return ()
-        return buffers
+        counts = list(map(getrefcount, itertools.chain(grads, storages, nodes, buffers)))
+        return () if counts != self.counts or any(map(_foreign, buffers)) else buffers
