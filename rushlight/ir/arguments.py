@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from types import FunctionType
 from typing import Any
 
@@ -106,19 +107,28 @@ def normal_attr(param: Param, arg: Any, first: Node | None) -> Any:
     if param.kind == "dim" and arg is not None and first is not None:
         return wrap_dim(arg, first.ndim)
     if param.kind == "dims" and arg is not None and first is not None:
-        dims = (arg,) if isinstance(arg, int) else tuple(arg)
+        dims = tuple(arg) if isinstance(arg, (tuple, list)) else (arg,)
         wrapped = tuple(wrap_dim(d, first.ndim) for d in dims)
         if len(set(wrapped)) != len(wrapped):
             twice = next(d for d in wrapped if wrapped.count(d) > 1)
             raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
         return wrapped
-    if param.kind in ("sizes", "offsets") and arg is not None:
-        return tuple(arg)
-    return tuple(arg) if isinstance(arg, list) else arg
+    if isinstance(arg, (list, tuple)) or (param.kind in ("sizes", "offsets") and arg is not None):
+        return tuple([whole_number(item) for item in arg])
+    return whole_number(arg)
+
+
+def whole_number(arg: Any) -> Any:
+    """A whole number of another class (a tensor without dims, numpy's) as an int, all else as it
+    is: a tensor among the attributes would be compared by its elements."""
+    if isinstance(arg, int) or not hasattr(type(arg), "__index__"):
+        return arg
+    return index(arg)
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
     """A non-negative dimension; IndexError with PyTorch's text when out of range."""
+    dim = index(dim)
     low, high = (-1, 0) if ndim == 0 else (-ndim, ndim - 1)
     if not low <= dim <= high:
         raise IndexError(

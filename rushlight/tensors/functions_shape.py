@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -170,11 +171,15 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
+def _ints(given: Any) -> tuple[int, ...]:
+    """One number, also in a tensor without dims, or several."""
+    return tuple(map(operator.index, given if isinstance(given, (tuple, list)) else (given,)))
+
+
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if dims is None or dims == ():
         return reshape(roll(reshape(input, (-1,)), shifts, 0), input._shape)
-    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    axes = (dims,) if isinstance(dims, int) else tuple(dims)
+    moves, axes = _ints(shifts), _ints(dims)
     if len(moves) != len(axes):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(moves)}, dims:{len(axes)}"
@@ -192,6 +197,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    k = operator.index(k)
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.dim() < 2:
@@ -290,7 +296,7 @@ def as_strided(
     """A view of the memory at any strides."""
     base = base_of(input)
     offset = input.storage_offset() if storage_offset is None else storage_offset
-    shape, strides = tuple(size), tuple(stride)
+    offset, shape, strides = operator.index(offset), _ints(size), _ints(stride)
     last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     if math.prod(shape) and last >= base.numel():
         raise RuntimeError(

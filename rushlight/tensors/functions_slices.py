@@ -5,13 +5,14 @@ Each makes the view's steps (movement records), and the size, stride and offset 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from rushlight import ops
 from rushlight.autograd.mode import STATE
-from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.arguments import whole_number, wrap_dim
 from rushlight.tensors.functions_view import reshape_step, squeeze, unsqueeze
 from rushlight.tensors.size import KEPT
 from rushlight.tensors.tables import by_name
@@ -41,7 +42,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     dim = wrap_dim(dim, input.dim())
     if isinstance(start, Tensor) and (start.dim() or start._dtype.kind not in ("int", "uint")):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
-    start, size = int(start), input._shape[dim]
+    start, length, size = int(start), operator.index(length), input._shape[dim]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     if not -size <= start <= size:
@@ -114,9 +115,8 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
     dim = wrap_dim(dim, tensor.dim())
     if tensor.dim() == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
-    size = tensor._shape[dim]
-    if isinstance(split_size_or_sections, int):
-        each = split_size_or_sections
+    size, each = tensor._shape[dim], whole_number(split_size_or_sections)
+    if isinstance(each, int):
         if each < 0:
             raise RuntimeError(
                 f"split expects split_size be non-negative, but got split_size={each}"
@@ -155,6 +155,7 @@ def split_with_sizes(input: Tensor, split_sizes: Sequence[int], dim: int = 0) ->
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    chunks = operator.index(chunks)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if input.dim() == 0:
@@ -184,6 +185,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Tensor.unfold: windows of `size` elements every `step`."""
+    size, step = operator.index(size), operator.index(step)
     dim = wrap_dim(dimension, input.dim())
     if not input.dim():
         return squeeze(unfold(unsqueeze(input, 0), 0, size, step), 0)
@@ -203,7 +205,7 @@ def unfold(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """The diagonal as a view: the flattened matrix, every (columns + 1)-th element."""
-    ndim = input.dim()
+    offset, ndim = operator.index(offset), input.dim()
     a, b = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight import ops
 from rushlight.base.dtypes import DType, dtype_argument
-from rushlight.ir.arguments import wrap_dim
+from rushlight.ir.arguments import whole_number, wrap_dim
 from rushlight.tensors.apply import apply
 from rushlight.tensors.size import KEPT, Size, infer_size, parse_size, view_plan
 from rushlight.tensors.tables import by_name
@@ -163,7 +163,7 @@ def reversed_dims(input: Tensor) -> Tensor:
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
-    ndim = input.dim()
+    ndim, source, destination = input.dim(), whole_number(source), whole_number(destination)
     src = [wrap_dim(d, ndim) for d in ([source] if isinstance(source, int) else source)]
     dst = [
         wrap_dim(d, ndim) for d in ([destination] if isinstance(destination, int) else destination)
@@ -201,6 +201,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
         drop, label = [i for i, s in enumerate(shape) if s == 1], "SqueezeBackward0"
     else:
+        dim = whole_number(dim)
         dims = (dim,) if isinstance(dim, int) else dim
         label = "SqueezeBackward1" if isinstance(dim, int) else "SqueezeBackward2"
         drop = [d for d in (wrap_dim(d, len(shape)) for d in dims) if shape and shape[d] == 1]
