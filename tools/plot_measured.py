@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 README, PICTURE = ROOT / "README.md", ROOT / "docs" / "measured.svg"
 # More of these is better; of everything else (times, memory, losses) less is.
-RATES = ("GFLOP/s", "tokens/s")
+RATES = ("GFLOP/s", "Gop/s", "tokens/s")
 # Rows that say nothing of speed or memory.
 LEFT_OUT = "validation loss"
 TICKS = (0.5, 1, 2, 4, 8, 16, 32)
