@@ -5,7 +5,9 @@ The variables are set before anything imports rushlight, and child processes inh
 
 import os
 import shutil
+import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,18 @@ def pytest_unconfigure(config):
 def root() -> Path:
     """The root of the checkout."""
     return ROOT
+
+
+@pytest.fixture(autouse=True)
+def devices_of_this_test_alone() -> Iterator[None]:
+    """Once a device was used, a process looks where tensors are: the next test does not."""
+    module = sys.modules.get("rushlight.base.devices")
+    before = None if module is None else (module.DEVICES.used, dict(module._HERE))
+    yield
+    module = sys.modules.get("rushlight.base.devices")
+    if module is None:
+        return
+    used, here = before or (False, {"cpu": module.CPU, "meta": module.META})
+    module.DEVICES.used = used
+    module._HERE.clear()
+    module._HERE.update(here)
