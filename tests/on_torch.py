@@ -56,6 +56,9 @@ def install() -> None:
     functional: Any = sys.modules["rushlight.tensors.functional"]
     functional.masked_softmax = lambda scores, mask: torch.softmax(scores, -1)
     sys.modules["rushlight.tensors"].functional = functional
+    turns: Any = types.ModuleType("rushlight.tensors.loop_turns")
+    turns.call_begins = lambda model: None  # PyTorch computes at once
+    sys.modules[turns.__name__] = turns
     # Where Parameter finds it here; PyTorch has it in a module that nn cannot import so early.
     torch.Tensor._disabled_torch_function = torch._C._disabled_torch_function_impl
     os.environ[SWITCH] = "1"
