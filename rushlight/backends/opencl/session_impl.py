@@ -36,6 +36,9 @@ class OpenCLSession:
         self.pointers, self.nbytes, self.plan = pointers, nbytes, plan
         self.flags = driver.cl.mem_flags
         self._sizes = sizes_at(pointers, nbytes)
+        # A result may lie where an input does: what is there must be copied whichever comes first.
+        specs = zip(plan.buffers, map(int, pointers), strict=True)
+        self._filled = {address for spec, address in specs if spec.kind == "input"}
         self._memory: dict[int, Any] = {}
         self._by_address: dict[int, Any] = {}
         self._words = self._copied(words)
@@ -67,7 +70,7 @@ class OpenCLSession:
         host = view(address, uint8, self._sizes[address])
         if self.driver.shared:
             return self.cl.Buffer(context, flags.READ_WRITE | flags.USE_HOST_PTR, hostbuf=host)
-        if self.plan.buffers[number].kind == "input":
+        if address in self._filled:
             return self._copied(host)
         return self.cl.Buffer(context, flags.READ_WRITE, host.nbytes)
 
