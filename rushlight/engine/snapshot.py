@@ -1,8 +1,8 @@
 """A snapshot of Python values that is quick to compare with what is there now.
 
 In: containers, namespaces and cells as a walk meets them (`add_*`), then `seal`. Out: `holds()`.
-Values are compared by identity in flat C loops; where that fails, numbers and texts of the same
-class and value count as the same and take the place of the old ones.
+Values are compared by identity, first in flat C loops, later in code made for them (checks.py);
+where that fails, numbers and texts of the same class and value count as the same.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-SIMPLE = (type(None), bool, int, float, complex, str, bytes)
+from rushlight.engine.checks import SIMPLE, UNREADABLE, Checks, Compared, same
+
 _is = operator.is_
 _call = operator.call
 _values = dict.values
@@ -21,15 +22,6 @@ _chain = itertools.chain.from_iterable
 _cell_contents = operator.attrgetter("cell_contents")
 _namespace = operator.attrgetter("__dict__")
 _function_parts = operator.attrgetter("__code__", "__defaults__", "__kwdefaults__")
-
-
-def same(now: Any, before: Any) -> bool:
-    """The same object, or an equal number or text of the same class."""
-    if now is before:
-        return True
-    if not isinstance(before, SIMPLE) or now.__class__ is not before.__class__:
-        return False
-    return now == before and str(now) == str(before) or (now != now and before != before)
 
 
 class Snapshot:
@@ -166,6 +158,7 @@ class _Sources:
         self.sequences = [s for s, _ in snapshot._sequences]
         self.cells = [c for c, _ in snapshot._cells]
         self.spaces = [mapping for mapping, _, _ in entries]
+        self.entry_names = [names for _, names, _ in entries]
         self.pickers = [_picker(names) for _, names, _ in entries]
         self.functions = [f for f, _ in snapshot._functions]
         self.holders = [h for h, _ in snapshot._holders]
@@ -190,6 +183,36 @@ class _Sources:
             _chain(map(_function_parts, self.functions)),
             map(_namespace, self.holders),
         )
+
+    def write(self, checks: Checks) -> None:
+        """The same values as comparisons."""
+        for mapping in self.plain:
+            name = checks.name(mapping)
+            plain = mapping.__class__ is dict  # else its class may have ways of its own
+            values = f"{name}.values()" if plain else f"{checks.name(dict.values)}({name})"
+            checks.add_items(values, dict.values(mapping))
+            if all(key.__class__ is str for key in mapping):
+                checks.add(f"[*{name}] == {checks.name(list(mapping))}")
+            else:
+                checks.add_items(name, mapping)
+            checks.next()
+        for items in self.sequences:
+            checks.add_items(checks.name(items), items)
+            checks.next()
+        for cell in self.cells:
+            checks.add_same(f"{checks.name(cell)}.cell_contents", cell.cell_contents)
+            checks.next()
+        for mapping, names in zip(self.spaces, self.entry_names, strict=True):
+            for key in names:
+                checks.add_same(f"{checks.name(mapping)}[{checks.name(key)}]", mapping[key])
+                checks.next()
+        for function in self.functions:
+            for part in ("__code__", "__defaults__", "__kwdefaults__"):
+                checks.add_same(f"{checks.name(function)}.{part}", getattr(function, part))
+            checks.next()
+        for holder in self.holders:
+            checks.add_same(f"{checks.name(holder)}.__dict__", holder.__dict__)
+            checks.next()
 
     def flats(self) -> list[_Flat]:
         """Those of a kind, one after the other."""
@@ -224,20 +247,35 @@ class _Sealed:
         self.values = [value for flat in self.flat for value in flat.values]
         self.aparts = [apart for apart, _, _ in self.absent]
         self.absent_names = [names for _, names, _ in self.absent]
+        self.compared = Compared(self._holds, self._write)
+
+    def _write(self, checks: Checks) -> None:
+        for mapping in self.empty_dicts:
+            checks.add(f"not {checks.name(mapping)}")
+            checks.next()
+        # Those of which everything is compared are taken apart, which says how many there are.
+        for mapping in self.dicts[len(self.sources.plain) :]:
+            checks.add(f"len({checks.name(mapping)}) == {len(mapping)}")
+            checks.next()
+        self.sources.write(checks)
+        for apart, names in zip(self.aparts, self.absent_names, strict=True):
+            checks.add(f"{checks.name(apart)}({checks.name(names)})")
+            checks.next()
 
     def holds(self) -> bool:
+        return self.compared.holds() and (
+            not self.others or all([same_content(read(), value) for read, value, _ in self.others])
+        )
+
+    def _holds(self) -> bool:
         try:
             return (
                 list(map(len, self.sized)) == self.all_sizes
                 and not any(self.empty_dicts)
                 and (all(map(_is, _chain(self.sources.read()), self.values)) or self._equal())
                 and all(map(_call, self.aparts, self.absent_names))  # type: ignore
-                and (
-                    not self.others
-                    or all([same_content(read(), value) for read, value, _ in self.others])
-                )
             )
-        except (KeyError, ValueError, AttributeError, RuntimeError):
+        except UNREADABLE:
             return False
 
     def _equal(self) -> bool:
@@ -253,7 +291,7 @@ class _Sealed:
         for flat in self.flat if name else ():
             try:
                 changed, before, now = flat.change()
-            except (KeyError, ValueError, AttributeError, RuntimeError):
+            except UNREADABLE:
                 continue
             if changed == name:
                 if isinstance(before, SIMPLE) and isinstance(now, SIMPLE):
@@ -276,7 +314,7 @@ class _Sealed:
             for flat in self.flat:
                 if found := flat.difference():
                     return found
-        except (KeyError, ValueError, AttributeError, RuntimeError) as error:
+        except UNREADABLE as error:
             return str(error)
         for apart, names, name in self.absent:
             if not apart(names):

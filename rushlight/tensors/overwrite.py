@@ -8,8 +8,7 @@ has it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -18,8 +17,6 @@ import numpy as np
 from rushlight.ir.node import Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate
 
-_buffer = operator.attrgetter("buffer")
-_foreign = operator.attrgetter("foreign")
 NO_COPIES: dict[int, Buffer] = {}
 
 
@@ -28,28 +25,18 @@ class Overwritten:
 
     def __init__(self, positions: Sequence[int]) -> None:
         self.positions = sorted(positions)
-        self.pick = _picker(self.positions)
-        self.counts = [4] * len(self.positions)
 
     def copies(self, nodes: list[Node]) -> dict[int, Buffer]:
         """Memory that is seen elsewhere is copied; gives position -> copy. The list is the only
         holder of the nodes besides their storages."""
-        if self.pick is None:
-            return NO_COPIES
-        mine = self.pick(nodes)
-        memory = list(map(_buffer, mine))
-        # Held by its storage, the list, the tuple and the call; by the node, the list and the call.
-        if list(map(getrefcount, mine)) == self.counts:
-            if list(map(getrefcount, memory)).count(3) == len(memory):
-                if not any(map(_foreign, memory)):
-                    return NO_COPIES
-        del mine, memory
-        return {
-            i: _copied(nodes[i].buffer)
-            for i in self.positions
-            if nodes[i].buffer.foreign or getrefcount(nodes[i].buffer) > 2
-            or getrefcount(nodes[i]) > 3
-        }  # fmt: skip
+        seen = []
+        for position in self.positions:
+            node = nodes[position]
+            buffer = node.buffer
+            # Held by the storage and the list or by the node; by this function and the call.
+            if getrefcount(node) > 4 or getrefcount(buffer) > 3 or buffer.foreign:
+                seen.append(position)
+        return {i: _copied(nodes[i].buffer) for i in seen} if seen else NO_COPIES
 
 
 def put(storage: Any, old: Node, new: Buffer | Node) -> None:
@@ -60,13 +47,6 @@ def put(storage: Any, old: Node, new: Buffer | Node) -> None:
         storage.hold(new)
     else:
         storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
-
-
-def _picker(positions: list[int]) -> Callable[[list], tuple] | None:
-    """A function that takes these items of a list, as a tuple."""
-    if len(positions) > 1:
-        return operator.itemgetter(*positions)
-    return (lambda items: (items[positions[0]],)) if positions else None
 
 
 def _copied(buffer: Buffer) -> Buffer:

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.base.pytree import unflatten
+from rushlight.base.pytree import LEAF, unflatten
 from rushlight.engine.capture import settle
+from rushlight.engine.checks import Checks, Compared
 from rushlight.engine.failures import RunFailed, with_line
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.program import Layout, Program
@@ -30,16 +31,14 @@ from rushlight.tensors.replay_room import HeldGrads, Room
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor
 
-TENSOR_PARTS = operator.attrgetter("_storage", "_shape", "_dtype", "_view", "_grad", "_counter")
-_node = operator.attrgetter("node")
-_address = operator.attrgetter("buffer.address")
-_buffer = operator.attrgetter("buffer")
-_foreign = operator.attrgetter("foreign")
+TENSOR_SLOTS = ("_storage", "_shape", "_dtype", "_view", "_grad", "_counter")
+TENSOR_PARTS = operator.attrgetter(*TENSOR_SLOTS)
 _grad = operator.attrgetter("_grad.grad")
 _is = operator.is_
 # In the place of a result: the function must run as ordinary code this time.
 AS_CODE = object()
-_GRAD_PARTS = operator.attrgetter("requires", "fn", "retained", "hooks", "post_hooks")
+GRAD_SLOTS = ("requires", "fn", "retained", "hooks", "post_hooks")
+_GRAD_PARTS = operator.attrgetter(*GRAD_SLOTS)
 
 
 class TensorGuards:
@@ -53,12 +52,28 @@ class TensorGuards:
             (requires, fn, retained, hooks and dict(hooks), post and dict(post))
             for requires, fn, retained, hooks, post in map(_GRAD_PARTS, self.metas)
         ]
+        self.compared = Compared(self._holds, self._write)
 
     def holds(self) -> bool:
+        return self.compared.holds()
+
+    def _holds(self) -> bool:
         return (
             list(map(TENSOR_PARTS, self.tensors)) == self.parts
             and list(map(_GRAD_PARTS, self.metas)) == self.grads
         )
+
+    def _write(self, checks: Checks) -> None:
+        for owners, slots, states in (
+            (self.tensors, TENSOR_SLOTS, self.parts), (self.metas, GRAD_SLOTS, self.grads)
+        ):  # fmt: skip
+            for owner, parts in zip(owners, states, strict=True):
+                for slot, value in zip(slots, parts, strict=True):
+                    place, known = f"{checks.name(owner)}.{slot}", checks.name(value)
+                    by_value = isinstance(value, (tuple, dict))
+                    checks.add(f"({place} is {known} or {place} == {known})" if by_value else
+                               f"{place} is {known}")  # fmt: skip
+                checks.next()
 
 
 @dataclass
@@ -136,6 +151,9 @@ class Replay:
         self.stays = {place for place, _, _, _ in stays}
         self.moved = [u for u in self.updates if u not in stays]
         self.versions = [(place, versions) for place, _, _, versions in self.updates if versions]
+        self.fixed_counters = [c for c in self.counters if c[0].__class__ is not int]
+        self.argument_counters = [c for c in self.counters if c[0].__class__ is int]
+        self.is_leaf = self.spec == LEAF
         self.overwrites = bool(self.donated)
         owners = [owner for owner, _, _ in self.had_grad]
         # Gradients of tensors that are always the same, all there and not reached another way.
@@ -151,7 +169,7 @@ class Replay:
         held = [(owner, maker) for owner, maker in made if self._may_be_held(owner, maker)]
         self.held = None
         if held and len(held) == len(self.grads):
-            likes = [(Tensor, maker.shape, maker.dtype, None, None) for _, maker in held]
+            likes = [(maker.shape, maker.dtype) for _, maker in held]
             self.held = HeldGrads([owner for owner, _ in held], likes)
         grads = [maker.result for _, maker in held] if self.held else []
         own = {result for _, result, _, _ in self.updates if result >= 0}
@@ -223,12 +241,12 @@ class Replay:
         storages = self._find(tensors)
         if storages is None:
             return NotImplemented
-        nodes = list(map(_node, storages))
         try:
-            addresses = list(map(_address, nodes))
+            nodes = [storage.node for storage in storages]
+            addresses = [node.buffer.address for node in nodes]
         except AttributeError:  # a value that waits, or a number
             nodes = _into_memory(storages)
-            addresses = list(map(_address, nodes))
+            addresses = [node.buffer.address for node in nodes]
         if self.has_views:
             forget_values(tensors)
         copies = self.overwritten.copies(nodes)
@@ -300,11 +318,11 @@ class Replay:
                 put(storages[place], nodes[place], copy)
         for place, versions in self.versions:
             storages[place].version += versions
-        for counter, versions in self.counters:
-            if counter.__class__ is int:
-                counter = tensors[counter]._counter
+        for counter, versions in self.fixed_counters:
             counter.version += versions
-        return unflatten(self.spec, leaves)
+        for number, versions in self.argument_counters:
+            tensors[number]._counter.version += versions
+        return leaves[0] if self.is_leaf else unflatten(self.spec, leaves)
 
 
 def _into_memory(storages: list[Any]) -> list[Node]:
@@ -313,7 +331,7 @@ def _into_memory(storages: list[Any]) -> list[Node]:
         settle(storage)
     if any(storage.node.leaf != "buffer" for storage in storages):
         flush([storage.node for storage in storages])
-    return list(map(_node, storages))
+    return [storage.node for storage in storages]
 
 
 class Held:

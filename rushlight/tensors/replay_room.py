@@ -8,7 +8,6 @@ already.
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Mapping, Sequence
 from sys import getrefcount
@@ -26,13 +25,6 @@ KEPT_ARENA_BYTES = 1 << 20
 SLAB_BYTES, SLOT_BYTES = 1 << 12, ALIGN
 
 _address = operator.attrgetter("address")
-_foreign = operator.attrgetter("foreign")
-_like = operator.attrgetter("__class__", "_shape", "_dtype", "_view", "_grad")
-_grad = operator.attrgetter("_grad.grad")
-_storage = operator.attrgetter("_storage")
-_node = operator.attrgetter("node")
-_leaf = operator.attrgetter("leaf")
-_buffer = operator.attrgetter("buffer")
 
 
 class Room:
@@ -126,30 +118,33 @@ class HeldGrads:
     """Gradients that a call makes anew: where the old ones are seen by nobody else, the new values
     are written over them, and the tensors stay.
 
-    likes: (class, shape, dtype, no view, no history) of the tensors
+    likes: (shape, dtype) of the tensors, which are plain ones
     """
 
-    def __init__(self, owners: Sequence[Any], likes: Sequence[tuple]) -> None:
-        self.owners, self.likes = owners, list(likes)
-        self.moving = [i for i, owner in enumerate(owners) if owner.__class__ is int]
-        # A tensor is held by its owner, the list and the call, a node and a buffer likewise; a
-        # storage is the tensor's counter, too.
-        count = len(owners)
-        self.counts = [*[3] * count, *[4] * count, *[3] * count, *[3] * count]
-        self.leaves = ["buffer"] * count
+    def __init__(self, owners: Sequence[Any], likes: Sequence[tuple[Any, Any]]) -> None:
+        self.parts = [
+            (owner, shape, dtype) for owner, (shape, dtype) in zip(owners, likes, strict=True)
+        ]
 
     def find(self, tensors: Sequence[Tensor]) -> Sequence[Buffer]:
         """The memory of the old gradients; () if one of them is not free."""
-        owners = self.owners
-        if self.moving:
-            owners = [tensors[o] if o.__class__ is int else o for o in owners]
-        grads = list(map(_grad, owners))
-        if list(map(_like, grads)) != self.likes:
-            return ()
-        storages = list(map(_storage, grads))
-        nodes = list(map(_node, storages))
-        if list(map(_leaf, nodes)) != self.leaves:
-            return ()
-        buffers = list(map(_buffer, nodes))
-        counts = list(map(getrefcount, itertools.chain(grads, storages, nodes, buffers)))
-        return () if counts != self.counts or any(map(_foreign, buffers)) else buffers
+        found = []
+        for owner, shape, dtype in self.parts:
+            grad = (tensors[owner] if owner.__class__ is int else owner)._grad.grad
+            storage = grad._storage
+            node = storage.node
+            if (
+                grad.__class__ is not Tensor or grad._shape != shape or grad._dtype is not dtype
+                or grad._view is not None or grad._grad is not None or node.leaf != "buffer"
+            ):  # fmt: skip
+                return ()
+            buffer = node.buffer
+            # A tensor is held by its owner, a storage by the tensor, also as its counter, a node
+            # and a buffer by what they belong to; all of them by this function and the call.
+            if (
+                getrefcount(grad) != 3 or getrefcount(storage) != 4 or getrefcount(node) != 3
+                or getrefcount(buffer) != 3 or buffer.foreign
+            ):  # fmt: skip
+                return ()
+            found.append(buffer)
+        return found
