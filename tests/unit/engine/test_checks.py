@@ -96,8 +96,12 @@ SCALE = 2.0
 
 
 def reads_all(extra=5):
+    try:
+        extra += THING.missing
+    except AttributeError:
+        pass
     return (NUMBERS["rate"], list(ORDERED), KEYED[7], LIST[1][0], THING.value, THING.empty,
-            THING.nothing, SCALE, extra, getattr(THING, "missing", None))  # fmt: skip
+            THING.nothing, SCALE, extra)  # fmt: skip
 
 
 def set_global(name, value):
