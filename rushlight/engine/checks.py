@@ -60,9 +60,9 @@ class Checks:
     def add_same(self, place: str, value: Any) -> None:
         """What is at the place is the value (`same`)."""
         name = self.name(value)
-        same_number = isinstance(value, SIMPLE) and value is not None
-        self.add(f"({place} is {name} or same({place}, {name}))" if same_number else
-                 f"{place} is {name}")  # fmt: skip
+        check = f"{place} is {name}"
+        by_value = isinstance(value, SIMPLE) and value is not None
+        self.add(f"({check} or same({place}, {name}))" if by_value else check)
 
     def add_items(self, items: str, values: Iterable[Any]) -> None:
         """The items are the values, in this order and no others."""

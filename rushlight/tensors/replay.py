@@ -49,7 +49,7 @@ class TensorGuards:
         self.parts = list(map(TENSOR_PARTS, tensors))
         self.metas = [t._grad for t in tensors if t._grad is not None]
         self.grads = [
-            (requires, fn, retained, hooks and dict(hooks), post and dict(post))
+            (requires, fn, retained, _copied(hooks), _copied(post))
             for requires, fn, retained, hooks, post in map(_GRAD_PARTS, self.metas)
         ]
         self.compared = Compared(self._holds, self._write)
@@ -64,16 +64,20 @@ class TensorGuards:
         )
 
     def _write(self, checks: Checks) -> None:
-        for owners, slots, states in (
-            (self.tensors, TENSOR_SLOTS, self.parts), (self.metas, GRAD_SLOTS, self.grads)
-        ):  # fmt: skip
-            for owner, parts in zip(owners, states, strict=True):
-                for slot, value in zip(slots, parts, strict=True):
-                    place, known = f"{checks.name(owner)}.{slot}", checks.name(value)
-                    by_value = isinstance(value, (tuple, dict))
-                    checks.add(f"({place} is {known} or {place} == {known})" if by_value else
-                               f"{place} is {known}")  # fmt: skip
-                checks.next()
+        pairs = [*zip(self.tensors, repeat(TENSOR_SLOTS), self.parts)]
+        pairs += zip(self.metas, repeat(GRAD_SLOTS), self.grads)
+        for owner, slots, values in pairs:
+            for slot, value in zip(slots, values, strict=True):
+                place, name = f"{checks.name(owner)}.{slot}", checks.name(value)
+                check = f"{place} is {name}"
+                by_value = isinstance(value, (tuple, dict))
+                checks.add(f"({check} or {place} == {name})" if by_value else check)
+            checks.next()
+
+
+def _copied(hooks: dict | None) -> dict | None:
+    """As they are now: a dict that is empty may get some later."""
+    return None if hooks is None else dict(hooks)
 
 
 @dataclass

@@ -112,7 +112,7 @@ class Builder:
         grads, had_grad = self._grads()
         outputs = [(i, self._maker(leaf)) for i, leaf in enumerate(self.leaves)
                    if isinstance(leaf, Tensor)]  # fmt: skip
-        self._check_kept()
+        check_kept(self._kept)
         draws, tracked = self._numbers(recording)
         try:
             program, values = self._compute(recording, donated)
@@ -294,13 +294,6 @@ class Builder:
         there = any(t._counter is counter for t in self.snapshot.tensors)
         return number if number is not None else counter if there else None
 
-    def _check_kept(self) -> None:
-        """Everything made in the call that is still alive is a result."""
-        if self._kept():
-            gc.collect()
-            if self._kept():
-                raise Refused("a tensor made in the call is kept outside of it")
-
     def _kept(self) -> bool:
         explained = {leaf._storage for leaf in self.leaves if isinstance(leaf, Tensor)}
         for tensor, _ in self.session.grads.values():
@@ -334,6 +327,14 @@ class Builder:
                 raise Refused("it changes a random seed")
             draws.append((generator, generator._offset - start, positions[generator]))
         return draws, tracked
+
+
+def check_kept(is_kept: Callable[[], bool]) -> None:
+    """Everything made in the call that is still alive is a result. `is_kept`: is something else?"""
+    if is_kept():
+        gc.collect()
+        if is_kept():
+            raise Refused("a tensor made in the call is kept outside of it")
 
 
 def moved_counters(session: Session, arguments: Sequence[Tensor]) -> list[tuple[Any, int]]:

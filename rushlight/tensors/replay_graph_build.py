@@ -8,7 +8,6 @@ memory that numpy sees) is refused, and the call stays ordinary lazy code.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Sequence
 from sys import getrefcount
@@ -25,7 +24,7 @@ from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import NO_VALUE, Node, scalar_node, topological
 from rushlight.ir.recipe import Again, NotPlain, Recipe
 from rushlight.tensors.replay import TensorGuards
-from rushlight.tensors.replay_build import Refused, moved_counters
+from rushlight.tensors.replay_build import Refused, check_kept, moved_counters
 from rushlight.tensors.replay_graph import GraphReplay
 from rushlight.tensors.storage import Storage
 from rushlight.tensors.tensor import Tensor, edge_of, make_view
@@ -63,7 +62,7 @@ class _Build:
             self._maker(leaf)  # first, so that `bases` are those with a history
         made.outputs = [(i, self._maker(leaf)) for i, leaf in tensors]
         self._tape()
-        self._check_kept()
+        check_kept(self._kept)
         self._recipe()
         return made
 
@@ -177,13 +176,6 @@ class _Build:
                 return number
         self.bases.append(tensor)
         return len(self.bases) - 1
-
-    def _check_kept(self) -> None:
-        """Everything made in the call that is still alive is a result."""
-        if self._kept():
-            gc.collect()
-            if self._kept():
-                raise Refused("a tensor made in the call is kept outside of it")
 
     def _kept(self) -> bool:
         """Of what was saved, too: only the tape has it, each function once, and `saves` once."""

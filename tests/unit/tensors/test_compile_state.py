@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.engine.checks import PLAIN_TIMES
 from tests.unit.tensors.compile_checks import array
 
 nn = torch.nn
@@ -316,7 +317,7 @@ def test_changes_are_seen(name):
     run = torch.compile(f)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        for _ in range(5):
+        for _ in range(PLAIN_TIMES + 5):  # so often that comparisons are code
             assert run(X).tolist() == f(X).tolist()
         before = run.replays
         for number, change in enumerate(changes):

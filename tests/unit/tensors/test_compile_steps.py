@@ -3,6 +3,7 @@
 import pytest
 
 import rushlight as torch
+from rushlight.engine.checks import PLAIN_TIMES
 from tests.unit.tensors.compile_checks import array, check_equal
 
 nn = torch.nn
@@ -232,21 +233,28 @@ def test_module_replaced_between_calls_is_seen():
     loop(build, calls=9, replays=3)
 
 
-def test_hook_added_between_calls_is_seen():
+@pytest.mark.parametrize("first", [4, 4 + PLAIN_TIMES])
+@pytest.mark.parametrize("had_one", [False, True])
+def test_hook_added_between_calls_is_seen(first, had_one):
+    """Also where there was one before, and where the comparisons are code."""
+
     def build():
         model = mlp()
+        if had_one:
+            model[0].weight.register_hook(lambda grad: grad).remove()
+            model.register_forward_hook(lambda module, args, out: out).remove()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         step, _, state = training(model, optimizer)
 
         def after(i):
-            if i == 4:
+            if i == first:
                 model[0].weight.register_hook(lambda grad: grad * 0.5)
-            if i == 6:
+            if i == first + 2:
                 model.register_forward_hook(lambda module, args, out: out + 1)
 
         return step, after, state
 
-    loop(build, calls=10, replays=2)
+    loop(build, calls=first + 6, replays=2)
 
 
 def test_checkpointed_step_with_dropout():
