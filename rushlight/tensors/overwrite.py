@@ -33,8 +33,9 @@ class Overwritten:
         for position in self.positions:
             node = nodes[position]
             buffer = node.buffer
-            # Held by the storage and the list or by the node; by this function and the call.
-            if getrefcount(node) > 4 or getrefcount(buffer) > 3 or buffer.foreign:
+            # Held by the storage and the list or by the node; by a name here and the look itself.
+            alone = getrefcount(nodes[position]) == 4 and getrefcount(node.buffer) == 3
+            if not alone or buffer.foreign:
                 seen.append(position)
         return {i: _copied(nodes[i].buffer) for i in seen} if seen else NO_COPIES
 

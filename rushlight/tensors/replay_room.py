@@ -130,7 +130,8 @@ class HeldGrads:
         """The memory of the old gradients; () if one of them is not free."""
         found = []
         for owner, shape, dtype in self.parts:
-            grad = (tensors[owner] if owner.__class__ is int else owner)._grad.grad
+            meta = (tensors[owner] if owner.__class__ is int else owner)._grad
+            grad = meta.grad
             storage = grad._storage
             node = storage.node
             if (
@@ -140,10 +141,12 @@ class HeldGrads:
                 return ()
             buffer = node.buffer
             # A tensor is held by its owner, a storage by the tensor, also as its counter, a node
-            # and a buffer by what they belong to; all of them by this function and the call.
+            # and a buffer by what they belong to; all by a name here and the look itself. (Looks
+            # at slots: one at a name is no holder since CPython 3.14.)
             if (
-                getrefcount(grad) != 3 or getrefcount(storage) != 4 or getrefcount(node) != 3
-                or getrefcount(buffer) != 3 or buffer.foreign
+                getrefcount(meta.grad) != 3 or getrefcount(grad._storage) != 4
+                or getrefcount(storage.node) != 3 or getrefcount(node.buffer) != 3
+                or buffer.foreign
             ):  # fmt: skip
                 return ()
             found.append(buffer)

@@ -16,10 +16,10 @@ from rushlight.ir.node import Node, buffer_node
 from rushlight.tensors.view import read_through
 
 # References to a cell that only one tensor holds: its two slots, a name here, one in `_value`, and
-# getrefcount's own.
+# that of the look itself (at a slot: one at a name is no reference since CPython 3.14).
 ALONE = 5
 # Two more of the tensor of bytes that its view follows, where nobody else has that one: then it is
-# held by the view, by a name here and by getrefcount.
+# held by the view, by a name here and by the look.
 BASE, BASE_ALONE = 2, 3
 
 
@@ -28,8 +28,8 @@ def settled_value(tensor: Any) -> Node:
     storage, view = tensor._storage, tensor._view
     node = storage.node
     base = view.base
-    more = BASE if base is not None and getrefcount(base) == BASE_ALONE else 0
-    is_alone = tensor._counter is storage and getrefcount(storage) == ALONE + more
+    more = BASE if base is not None and getrefcount(view.base) == BASE_ALONE else 0
+    is_alone = tensor._counter is storage and getrefcount(tensor._storage) == ALONE + more
     if not is_alone or open_session() is not None or not _is_whole(node, tensor):
         return read_through(node, view.steps)
     storage.hold(buffer_node(node.buffer, tensor._shape, tensor._dtype))
