@@ -23,7 +23,8 @@ def compile_ints(values: Sequence[int | Expr], names: Sequence[str]) -> Callable
     number = {name: f"v{i}" for i, name in enumerate(names)}
     body = "".join(f"{_source(value, number)}, " for value in values)
     parameters = ", ".join(number[name] for name in names)
-    return eval(f"lambda {parameters}: ({body})", {"min": min, "max": max})
+    space = {"min": min, "max": max, "__name__": __name__}  # whose code it is
+    return eval(f"lambda {parameters}: ({body})", space)
 
 
 def _source(value: int | Expr, number: dict[str, str]) -> str:

@@ -41,6 +41,7 @@ class Session:
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
     private  leaves that may not be read by a replay (what a random state was)
+    shown    storages whose memory others see, and which the call read
     ran      its program did: what it overwrote is not there any more
     refusal  why the call cannot be replayed ("" while it can)
     """
@@ -62,6 +63,7 @@ class Session:
         self.parts: dict[Any, list[tuple[Node, tuple, Node]]] = {}
         self.counters: list[tuple[Any, int]] = []
         self.indices: list[tuple[Any, ...]] = []
+        self.shown: list[Any] = []
         self.ran = False
         self._look_around()
 

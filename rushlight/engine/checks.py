@@ -110,7 +110,7 @@ def make({", ".join(self.names.values())}):
             return False
     return holds
 """
-        space: dict[str, Any] = {"same": same, "UNREADABLE": UNREADABLE}
+        space: dict[str, Any] = {"same": same, "UNREADABLE": UNREADABLE, "__name__": __name__}
         exec(compile(code, "<checks>", "exec"), space)
         return space["make"](*self.values)
 

@@ -77,7 +77,7 @@ def kind_of_code(code: types.CodeType, namespace: dict) -> str:
     """As for files; code without one (what dataclasses write) belongs to its module."""
     if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):
         root = str(namespace.get("__name__", "")).partition(".")[0]
-        if root == _ROOT:
+        if root == _ROOT or root.startswith("namedtuple_"):  # a `__new__` that collections writes
             return "package"
         return "stdlib" if root in PURE_MODULES else "user"
     return kind_of_file(code.co_filename)

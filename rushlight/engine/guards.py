@@ -19,7 +19,7 @@ import functools
 import sys
 import types
 import weakref
-from collections import deque
+from collections import deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -31,12 +31,13 @@ from rushlight.engine.snapshot import SIMPLE, Snapshot
 MAX_CHECKS = 50_000
 MAX_ARRAY_BYTES = 1 << 16
 _FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+_TupleGetter: type = type(namedtuple("_Fields", "field").field)  # type: ignore[attr-defined]
 # Never change, or have no state that a program can read.
 _CONSTANT = (
     type, types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType,
     types.MethodDescriptorType, types.ClassMethodDescriptorType, types.GetSetDescriptorType,
     types.MemberDescriptorType, types.CodeType, range, slice, property, enum.Enum, np.dtype,
-    np.generic, np.ufunc, types.EllipsisType, types.NotImplementedType,
+    np.generic, np.ufunc, types.EllipsisType, types.NotImplementedType, _TupleGetter,
 )  # fmt: skip
 _CONSTANT_MODULES = frozenset(
     "re decimal fractions datetime pathlib typing types functools _thread threading".split()

@@ -41,7 +41,7 @@ from rushlight.tensors.compile_choices import check_choices, check_region, setti
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.loop_turns import call_begins
-from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values
+from rushlight.tensors.replay import AS_CODE, Replay, TensorGuards, forget_values, reclaim
 from rushlight.tensors.replay_build import RATE_NAMES, Builder, NeedsGradients, Refused
 from rushlight.tensors.replay_graph_build import build
 from rushlight.tensors.tensor import LEGACY, Tensor
@@ -151,6 +151,7 @@ class _Kind:
         self.entries: list[Entry] = []
         self.refusals = self.captures = 0
         self.lazy = False
+        self.shown: list[Any] = []  # what the last call was refused for, see Session
 
 
 class CompiledFunction:
@@ -188,6 +189,7 @@ class CompiledFunction:
                 return result
         leaves, spec = flatten((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        reclaim(tensors)
         try:
             key = (spec, tuple(map(describe, leaves)), aliases(tensors), call_mode())
             kind = self._kinds.get(key)
@@ -254,7 +256,11 @@ class CompiledFunction:
         objects = tuple(x for x in leaves if not isinstance(x, (Tensor, *SIMPLE)))
         with LOCK:
             flush()
+            if kind.shown and all([storage.reclaim() for storage in kind.shown]):
+                kind.refusals = 0  # nobody looks at that memory any more
+            kind.shown = []
             snapshot = take_snapshot(self._fn, self._codes, objects, _Ways).seal()
+            reclaim(snapshot.tensors)
             guards = TensorGuards([*snapshot.tensors, *tensors])
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
@@ -287,13 +293,7 @@ class CompiledFunction:
                         kind, snapshot, (session, snapshot, guards, tensors, result, first)
                     )
             except Refused as error:
-                flush()
-                kind.refusals += 1
-                kind.lazy = kind.refusals >= MAX_REFUSALS
-                self.history.lazy(str(error))
-                # What happens once (a cache is filled) is no reason to stop a program.
-                if kind.refusals > 1 or not self._fullgraph:
-                    self._say(str(error))
+                self._refused(kind, session, str(error))
             except MemoryError:
                 # Where it ran, the call is whole, and only a replay of it finds no room.
                 if not session.ran:
@@ -302,6 +302,17 @@ class CompiledFunction:
                     raise
         del holders
         return result
+
+    def _refused(self, kind: _Kind, session: Session, why: str) -> None:
+        """A call that cannot be replayed."""
+        flush()
+        kind.shown = session.shown
+        kind.refusals += 1
+        kind.lazy = kind.refusals >= MAX_REFUSALS
+        self.history.lazy(why)
+        # What happens once (a cache is filled, numpy looked at memory) is no reason to stop.
+        if kind.refusals > 1 or not (self._fullgraph or kind.shown):
+            self._say(why)
 
     def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> bool:
         """Keep a replay; True when there were so many that there will be no further ones."""

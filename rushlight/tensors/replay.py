@@ -254,6 +254,8 @@ class Replay:
         if self.has_views:
             forget_values(tensors)
         copies = self.overwritten.copies(nodes)
+        if copies and self._reclaimed(storages, nodes):
+            return self.run(tensors)
         for place, copy in copies.items():
             addresses[place] = copy.address
         held = self.held.find(tensors) if self.held is not None else ()
@@ -266,6 +268,14 @@ class Replay:
                 for result, place in self.room.over:
                     results[result] = copies.get(place) or nodes[place].buffer
             return self._place(results, storages, nodes, tensors, copies, bool(held))
+
+    def _reclaimed(self, storages: list[Any], nodes: list[Node]) -> bool:
+        """Is some memory that numpy looked at a storage's own again?"""
+        shown = [s for s in storages if s.__class__ is Storage and s.foreign is not None]
+        nodes.clear()  # which would count as holders
+        found = [storage.reclaim() for storage in shown]
+        nodes += [storage.node for storage in storages]
+        return any(found)
 
     def _compute(self, nodes: list[Node]) -> None:
         """Run the program; random numbers are used only if it comes to its end."""
@@ -352,3 +362,10 @@ def forget_values(tensors: Sequence[Tensor]) -> None:
     for tensor in tensors:
         if tensor._view is not None:
             tensor._node = tensor._seen = None
+
+
+def reclaim(tensors: Sequence[Tensor]) -> None:
+    """Memory that numpy looked at once is the tensors' own again."""
+    for tensor in tensors:
+        if tensor._storage.foreign is not None:
+            tensor._storage.reclaim()

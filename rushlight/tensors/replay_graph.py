@@ -127,7 +127,8 @@ class GraphReplay:
         if ORIGIN.on or DEVICES.used or WATCH.seen is not None or any(map(_inference, tensors)):
             return True
         if not all([foreign is None for foreign in map(_foreign, self.storages)]):
-            return True  # memory that others write: the code takes a snapshot
+            if not all([storage.reclaim() for storage in self.storages]):
+                return True  # memory that others write: the code takes a snapshot
         return any(  # the code raises the error, after what it does before
             is_wrong(tensors[owner] if owner.__class__ is int else owner, *check)
             for owner, check in self.indices

@@ -95,12 +95,34 @@ class Storage(Ref):
             array = value_of(self.node)
             device = device_of(self.node)
             flush()  # nothing pending may read the cell's memory later
-            if self._is_alone():
-                self.adopt(array, dtype, shape, self.node.buffer.address)
-            else:
-                self.adopt(array.copy(), dtype, shape)
+            node = self.node if self._is_alone() else data_node(array, dtype)
+            self.adopt(node.buffer.view(dtype, shape), dtype, shape, node.buffer.address)
             self.node.buffer.device = device
         return self.foreign  # type: ignore[return-value]
+
+    def reclaim(self) -> bool:
+        """Is the memory the cell's own? Memory that `expose` showed is again, once nobody looks at
+        it any more: the counts of references say so (at slots: see tensors/overwrite.py)."""
+        if self.foreign is None:
+            return True
+        whole = self.foreign.base  # all arrays over memory of ours have this one as their base
+        buffer = None if whole is None else whole.base
+        if not isinstance(buffer, Buffer) or buffer.foreign:
+            return False  # memory of others
+        node = self.node
+        seen = (
+            getrefcount(self.foreign) > 2  # the slot and the look
+            or getrefcount(self.foreign.base) > 4  # its views (the slot's, the owner of the node's
+            or getrefcount(whole.base) > 3  # buffer), a name here, the look
+            or getrefcount(self.node) > 3
+            or getrefcount(node.buffer) > 2
+        )
+        if seen or open_session() is not None:
+            return False
+        buffer.device = node.buffer.device
+        self.foreign = None
+        self.hold(buffer_node(buffer, node.shape, node.dtype))
+        return True
 
     def _is_alone(self) -> bool:
         """Nobody else holds the node or its memory, whose value must never change for them. Called

@@ -124,6 +124,8 @@ class Tensor(GradSide):
     def _foreign_value(self) -> Node:
         view = self._view
         session = open_session()
+        if session is None and self._storage.reclaim():
+            return self._value()
         if session is not None:
             node = session.foreign.get(self._storage)
             if node is not None:
@@ -131,6 +133,7 @@ class Tensor(GradSide):
             start = None if view is None else session.start_of(self._storage, view.steps)
             if start is not None:
                 return read_through(*start)
+            session.shown.append(self._storage)
             session.refuse("memory shared with other libraries is read")
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True

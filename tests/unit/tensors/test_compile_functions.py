@@ -1,8 +1,10 @@
 """Functions: what they read is guarded, what cannot be guarded is not replayed."""
 
+import collections
 import random
 import time
 import types
+import typing
 import warnings
 
 import numpy as np
@@ -538,3 +540,26 @@ def test_decorator_and_disable():
     assert torch.compile(len, disable=True) is len
     with pytest.raises(TypeError, match="callable"):
         torch.compile(3)
+
+
+Pair = collections.namedtuple("Pair", "sum product")
+
+
+class Typed(typing.NamedTuple):
+    sum: object
+    product: object
+
+
+@pytest.mark.parametrize("kind", [Pair, Typed])
+def test_named_tuples_are_made_and_read(kind):
+    def f(x, y):
+        pair = kind(x + y, x * y)
+        return kind(pair.product - pair.sum, pair[0])
+
+    run = torch.compile(f, fullgraph=True)
+    for i in range(5):
+        x, y = array(3, seed=i), array(3, seed=i + 1)
+        found, wanted = run(x, y), f(x, y)
+        assert isinstance(found, kind) and found.sum.tolist() == wanted.sum.tolist()
+        assert found.product.tolist() == wanted.product.tolist()
+    assert run.replays >= 2
