@@ -41,7 +41,7 @@ class Session:
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
     private  leaves that may not be read by a replay (what a random state was)
-    shown    storages whose memory others see, and which the call read
+    shown    storages that it read and whose memory others see, until they look no more
     ran      its program did: what it overwrote is not there any more
     refusal  why the call cannot be replayed ("" while it can)
     """
@@ -137,6 +137,12 @@ class Session:
         if not self.refusal:
             where = user_line()
             self.refusal = f"{reason} ({where})" if where else reason
+
+    def refuse_shown(self, storage: Any) -> None:
+        """The call reads memory that others see."""
+        if storage.is_lent:
+            self.shown.append(storage)
+        self.refuse("memory shared with other libraries is read")
 
 
 def settle(ref: Ref) -> Node:

@@ -94,6 +94,8 @@ def flush_with(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
 
 def _flush(recipe: Recipe, values: Sequence[Node]) -> list[Node] | None:
     roots, kept, seen = wanted(())
+    if DEVICES.used:  # since this flush waited for its turn: another thread's nodes may be there
+        return None
     recording = record([*roots, *values])
     donated = find_donated(recording, kept)
     key = (

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.base.dtypes import DType
+from rushlight.base.fork import hold_over_fork
 from rushlight.engine.capture import open_session
 from rushlight.engine.live import Ref
 from rushlight.engine.realize import flush, read
@@ -28,6 +29,10 @@ SNAPSHOT_BYTES = 1 << 26
 
 
 NUMBERS = frozenset(("const", "scalar"))
+
+
+# Held while it is decided whether somebody looks at memory that was shown.
+_LOOKS = hold_over_fork(threading.Lock())
 
 
 class _Eager(threading.local):
@@ -85,12 +90,14 @@ class Storage(Ref):
             return value_of(self.node)
         session = open_session()
         if session is not None:
-            session.refuse("memory shared with other libraries is read")
+            session.refuse_shown(self)
         return self.foreign
 
     def expose(self) -> np.ndarray:
         """The memory, from now on visible outside."""
-        if self.foreign is None:
+        with _LOOKS:
+            found = self.foreign
+        if found is None:
             shape, dtype = self.node.shape, self.node.dtype
             array = value_of(self.node)
             device = device_of(self.node)
@@ -98,31 +105,44 @@ class Storage(Ref):
             node = self.node if self._is_alone() else data_node(array, dtype)
             self.adopt(node.buffer.view(dtype, shape), dtype, shape, node.buffer.address)
             self.node.buffer.device = device
-        return self.foreign  # type: ignore[return-value]
+            found = self.foreign
+        return found  # type: ignore[return-value]
+
+    @property
+    def is_lent(self) -> bool:
+        """Is memory that others see the cell's own, from `expose`?"""
+        whole = None if self.foreign is None else self.foreign.base
+        buffer = None if whole is None else whole.base
+        return isinstance(buffer, Buffer) and not buffer.foreign
 
     def reclaim(self) -> bool:
         """Is the memory the cell's own? Memory that `expose` showed is again, once nobody looks at
         it any more: the counts of references say so (at slots: see tensors/overwrite.py)."""
         if self.foreign is None:
             return True
-        whole = self.foreign.base  # all arrays over memory of ours have this one as their base
-        buffer = None if whole is None else whole.base
-        if not isinstance(buffer, Buffer) or buffer.foreign:
-            return False  # memory of others
-        node = self.node
-        seen = (
-            getrefcount(self.foreign) > 2  # the slot and the look
-            or getrefcount(self.foreign.base) > 4  # its views (the slot's, the owner of the node's
-            or getrefcount(whole.base) > 3  # buffer), a name here, the look
-            or getrefcount(self.node) > 3
-            or getrefcount(node.buffer) > 2
-        )
-        if seen or open_session() is not None:
+        if not self.is_lent or open_session() is not None:
             return False
-        buffer.device = node.buffer.device
-        self.foreign = None
-        self.hold(buffer_node(buffer, node.shape, node.dtype))
+        with _LOOKS:
+            if self.foreign is None:
+                return True
+            if self._is_looked_at():
+                return False
+            buffer, node = self.foreign.base.base, self.node
+            buffer.device = node.buffer.device
+            self.hold(buffer_node(buffer, node.shape, node.dtype))
+            self.foreign = None
         return True
+
+    def _is_looked_at(self) -> bool:
+        """All arrays over memory of ours have one as their base, which has the memory."""
+        assert self.foreign is not None
+        return (
+            getrefcount(self.foreign) > 2  # the slot and this look
+            or getrefcount(self.foreign.base) > 3  # the slot's array, that of the node's buffer
+            or getrefcount(self.foreign.base.base) > 2
+            or getrefcount(self.node) > 2
+            or getrefcount(self.node.buffer) > 2
+        )
 
     def _is_alone(self) -> bool:
         """Nobody else holds the node or its memory, whose value must never change for them. Called

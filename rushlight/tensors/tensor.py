@@ -122,31 +122,27 @@ class Tensor(GradSide):
         return node  # type: ignore[return-value]
 
     def _foreign_value(self) -> Node:
-        view = self._view
-        session = open_session()
-        if session is None and self._storage.reclaim():
-            return self._value()
-        if session is not None:
+        view, session = self._view, open_session()
+        if session is None:
+            if self._storage.reclaim():
+                return self._value()
+        else:
             node = session.foreign.get(self._storage)
             if node is not None:
                 return node if view is None else read_through(node, view.steps)
             start = None if view is None else session.start_of(self._storage, view.steps)
             if start is not None:
                 return read_through(*start)
-            session.shown.append(self._storage)
-            session.refuse("memory shared with other libraries is read")
+            session.refuse_shown(self._storage)
         if self.numel() * self._dtype.itemsize > SNAPSHOT_BYTES:
             EAGER.wanted = True
             node = self._storage.node
             return node if view is None else read_through(node, view.steps)
-        if view is not None and view.changes_elements:
-            shape = self._storage.node.shape
-            whole = self._storage.foreign_view(shape, row_major(shape), 0)
-            return read_through(whole, view.steps)
         if view is None:
             return self._storage.snapshot()
-        if 2 * self.numel() > self._storage.node.numel() and not self.is_contiguous():
-            return read_through(self._storage.snapshot(), view.steps)  # faster in one run
+        is_most = 2 * self.numel() > self._storage.node.numel()  # faster in one run
+        if view.changes_elements or (is_most and not self.is_contiguous()):
+            return read_through(self._storage.snapshot(), view.steps)
         return self._storage.foreign_view(self._shape, self.stride(), view.offset)
 
     def __rushlight_apply__(self: Any, args: tuple, kwargs: dict) -> Any:

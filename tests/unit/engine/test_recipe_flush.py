@@ -164,3 +164,18 @@ def test_who_listens_hears_of_the_pass():
         (w * w).sum().backward()
         assert w.grad.tolist() == [2] * 4
     assert "map_add" in str(report)
+
+
+def test_a_device_that_a_thread_used_meanwhile_is_seen(monkeypatch):
+    """The flush waits for its turn while another thread uses a device for the first time."""
+    recipe = scaled_sum()
+    held, nodes = values(2.0, 3.0)
+    wanted = recipe_flush.wanted
+
+    def wanted_later(extra):
+        DEVICES.used = True
+        return wanted(extra)
+
+    monkeypatch.setattr(recipe_flush, "wanted", wanted_later)
+    waiting = held[0] + 1
+    assert flush_with(recipe, nodes) is None and not waiting._value().leaf
