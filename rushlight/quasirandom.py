@@ -48,7 +48,7 @@ class SobolEngine:
             )
         self.seed, self.scramble, self.dimension = seed, scramble, dimension
         self.sobolstate = torch.from_numpy(_directions(dimension, self.MAXBIT))
-        self.shift = torch.zeros(dimension, dtype=torch.int64)
+        self.shift = torch.zeros(dimension, dtype=torch.int64, device="cpu")
         if scramble:
             self._scramble()
         self.quasi = self.shift.clone()
@@ -101,7 +101,7 @@ class SobolEngine:
         if not 0 <= count or start + count > 2**self.MAXBIT:
             raise ValueError(f"SobolEngine: points 0 to 2**{self.MAXBIT}, got {start}+{count}")
         # The start is data, so that one program serves every stretch of this length.
-        number = torch.arange(count) + torch.tensor(start)
+        number = torch.arange(count, device="cpu") + torch.tensor(start, device="cpu")
         gray = (number ^ (number >> 1)).unsqueeze(1)
         points = self.shift.unsqueeze(0)
         for bit, direction in enumerate(self.sobolstate.unbind(1)):
@@ -111,13 +111,12 @@ class SobolEngine:
     def _scramble(self) -> None:
         """A random shift, and a random lower triangular matrix over the bits of each dimension."""
         random = None if self.seed is None else torch.Generator().manual_seed(self.seed)
-        bits = torch.arange(self.MAXBIT)
-        shift = torch.randint(2, (self.dimension, self.MAXBIT), generator=random)
+        bits = torch.arange(self.MAXBIT, device="cpu")
+        shift = torch.randint(2, (self.dimension, self.MAXBIT), generator=random, device="cpu")
         self.shift = (shift << bits).sum(1)
         shape = (self.dimension, self.MAXBIT, self.MAXBIT)
-        matrix = torch.randint(2, shape, generator=random).tril(-1) + torch.eye(
-            self.MAXBIT, dtype=torch.int64
-        )
+        below = torch.randint(2, shape, generator=random, device="cpu").tril(-1)
+        matrix = below + torch.eye(self.MAXBIT, dtype=torch.int64, device="cpu")
         falling = bits.flip(0)  # the highest bit first
         state = (self.sobolstate.unsqueeze(-1) >> falling) & 1
         mixed = (state @ matrix.transpose(1, 2)) & 1

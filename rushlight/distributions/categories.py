@@ -72,7 +72,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), math.nan)
 
     @property
     def mode(self) -> Any:
@@ -80,7 +80,7 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return self.probs.new_full(self._extended_shape(), math.nan)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = torch.Size(sample_shape)
@@ -101,7 +101,7 @@ class Categorical(Distribution):
         return -(self.logits.clamp(min=low) * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        values = torch.arange(self._num_events, dtype=torch.long)
+        values = torch.arange(self._num_events, dtype=torch.long, device=self._param.device)
         values = values.reshape(-1, *(1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -181,7 +181,7 @@ class OneHotCategorical(OverCategorical):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         n = self.event_shape[0]
-        values = torch.eye(n, dtype=self._param.dtype)
+        values = torch.eye(n, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape(n, *(1,) * len(self.batch_shape), n)
         return values.expand((n, *self.batch_shape, n)) if expand else values
 
@@ -237,13 +237,13 @@ class Multinomial(OverCategorical):
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = torch.Size(sample_shape)
         drawn = self._categorical.sample((self.total_count, *shape))
-        counts = torch.zeros(self._extended_shape(shape), dtype=self.probs.dtype)
+        counts = self.probs.new_zeros(self._extended_shape(shape))
         last_first = drawn.permute(*range(1, drawn.dim()), 0)
         ones = torch.ones_like(last_first, dtype=counts.dtype)
         return counts.scatter_add(-1, last_first, ones)
 
     def entropy(self) -> Any:
-        n = torch.tensor(float(self.total_count), dtype=self.probs.dtype)
+        n = self.probs.new_tensor(float(self.total_count))
         chances = torch.exp(self._binomial.log_prob(self._support_values()))
         weighted = (chances * torch.lgamma(self._support_values() + 1)).sum([0, -1])
         return n * self._categorical.entropy() - torch.lgamma(n + 1) + weighted

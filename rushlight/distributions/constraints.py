@@ -273,7 +273,8 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Any) -> Any:
-        return torch.full(value.shape[:-2], value.shape[-2] == value.shape[-1], dtype=torch.bool)
+        same = value.shape[-2] == value.shape[-1]
+        return torch.full(value.shape[:-2], same, dtype=torch.bool, device=value.device)
 
 
 class _Symmetric(_Square):

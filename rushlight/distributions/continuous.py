@@ -55,7 +55,7 @@ class Laplace(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         # Open at -1: the logarithm below must be finite.
-        u = 1 - 2 * torch.rand(shape, dtype=self.loc.dtype)
+        u = 1 - 2 * torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device)
         size = (-u.abs()).clamp(min=torch.finfo(u.dtype).eps - 1)
         return self.loc - self.scale * u.sign() * torch.log1p(size)
 
@@ -94,7 +94,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return self.loc.new_full(self._extended_shape(), math.nan)
 
     @property
     def mode(self) -> Any:
@@ -102,11 +102,11 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return self.loc.new_full(self._extended_shape(), math.inf)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return self.loc + torch.empty(shape, dtype=self.loc.dtype).cauchy_() * self.scale
+        return self.loc + self.loc.new_empty(shape).cauchy_() * self.scale
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -145,7 +145,7 @@ class HalfCauchy(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return self.scale.new_full(self._extended_shape(), math.inf)
 
     @property
     def mode(self) -> Any:
@@ -213,7 +213,9 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return self.low + torch.rand(shape, dtype=self.low.dtype) * (self.high - self.low)
+        return self.low + torch.rand(shape, dtype=self.low.dtype, device=self.low.device) * (
+            self.high - self.low
+        )
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -108,7 +108,7 @@ class Bernoulli(Binary, ExponentialFamily):
         return F.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        values = torch.arange(2, dtype=self._param.dtype)
+        values = torch.arange(2, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape(2, *(1,) * len(self._batch_shape))
         return values.expand((2, *self._batch_shape)) if expand else values
 
@@ -182,7 +182,7 @@ class Binomial(Binary):
             raise NotImplementedError(
                 "Inhomogeneous total count not supported by `enumerate_support`."
             )
-        values = torch.arange(1 + count, dtype=self._param.dtype)
+        values = torch.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape(-1, *(1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values
 
@@ -222,7 +222,7 @@ class Geometric(Binary):
     def sample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
-            u = 1 - torch.rand(shape, dtype=self.probs.dtype)
+            u = 1 - torch.rand(shape, dtype=self.probs.dtype, device=self.probs.device)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Any) -> Any:

@@ -36,8 +36,10 @@ class LKJCholesky(Distribution):
     def _row_lengths(self) -> Any:
         """The squared length of each row's part below the diagonal (the onion method)."""
         marginal = self.concentration + 0.5 * (self.dim - 2)
-        offset = torch.arange(self.dim - 1, dtype=self.concentration.dtype)
-        offset = torch.cat([torch.zeros(1, dtype=offset.dtype), offset])
+        offset = torch.arange(
+            self.dim - 1, dtype=self.concentration.dtype, device=self.concentration.device
+        )
+        offset = torch.cat([offset.new_zeros(1), offset])
         return Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -49,7 +51,9 @@ class LKJCholesky(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             y = self._beta.sample(sample_shape).unsqueeze(-1)
-            u = torch.randn(self._extended_shape(sample_shape), dtype=y.dtype).tril(-1)
+            u = torch.randn(
+                self._extended_shape(sample_shape), dtype=y.dtype, device=y.device
+            ).tril(-1)
             sphere = u / u.norm(dim=-1, keepdim=True)
             sphere[..., 0, :].fill_(0.0)
             w = torch.sqrt(y) * sphere
@@ -61,7 +65,7 @@ class LKJCholesky(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         diagonal = value.diagonal(dim1=-1, dim2=-2)[..., 1:]
-        order = torch.arange(2, self.dim + 1, dtype=value.dtype)
+        order = torch.arange(2, self.dim + 1, dtype=value.dtype, device=value.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         unnormalized = (order * diagonal.log()).sum(-1)
         less = self.dim - 1
@@ -91,7 +95,7 @@ class Wishart(ByMatrix, ExponentialFamily):
         scale_tril: Any = None, validate_args: bool | None = None,
     ) -> None:  # fmt: skip
         name, value = self._one_of(covariance_matrix, precision_matrix, scale_tril)
-        df = df if isinstance(df, torch.Tensor) else torch.tensor(float(df), dtype=value.dtype)
+        df = df if isinstance(df, torch.Tensor) else value.new_tensor(float(df))
         batch_shape = torch.broadcast_shapes(value.shape[:-2], df.shape)
         event_shape = value.shape[-2:]
         self.df = df.expand(batch_shape)
@@ -104,7 +108,7 @@ class Wishart(ByMatrix, ExponentialFamily):
         self._chi2 = self._diagonal()
 
     def _diagonal(self) -> Any:
-        offset = torch.arange(self._event_shape[-1], dtype=self.df.dtype)
+        offset = torch.arange(self._event_shape[-1], dtype=self.df.dtype, device=self.df.device)
         return Chi2(self.df.unsqueeze(-1) - offset)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -136,7 +140,11 @@ class Wishart(ByMatrix, ExponentialFamily):
         shape = torch.Size(sample_shape)
         eps = torch.finfo(self.df.dtype).eps
         diagonal = self._chi2.rsample(shape).clamp(min=eps).sqrt()
-        below = torch.randn(shape + self._batch_shape + self._event_shape, dtype=self.df.dtype)
+        below = torch.randn(
+            shape + self._batch_shape + self._event_shape,
+            dtype=self.df.dtype,
+            device=self.df.device,
+        )
         chol = self._unbroadcasted_scale_tril @ (below.tril(-1) + diagonal.diag_embed())
         return chol @ chol.mT
 
@@ -156,7 +164,7 @@ class Wishart(ByMatrix, ExponentialFamily):
     def entropy(self) -> Any:
         nu, p = self.df, self._event_shape[-1]
         lower = self._unbroadcasted_scale_tril
-        steps = torch.arange(p, dtype=nu.dtype)
+        steps = torch.arange(p, dtype=nu.dtype, device=nu.device)
         digammas = torch.digamma((nu.unsqueeze(-1) - steps) / 2).sum(-1)
         return (
             (p + 1) * (p * math.log(2.0) / 2 + log_diagonal(lower))

@@ -25,8 +25,8 @@ def _infinite(p: Any, q: Any) -> Any:
     """p reaches where q has no density."""
     shape = torch.broadcast_shapes(p.batch_shape, q.batch_shape)
     value = next(v for v in vars(p).values() if isinstance(v, torch.Tensor | Distribution))
-    dtype = value.dtype if isinstance(value, torch.Tensor) else p.mean.dtype
-    return torch.full(shape, math.inf, dtype=dtype)
+    like = value if isinstance(value, torch.Tensor) else p.mean
+    return like.new_full(shape, math.inf)
 
 
 _NEVER_INSIDE = (

@@ -31,7 +31,7 @@ def precision_to_scale_tril(precision: Any) -> Any:
     """The Cholesky factor of the inverse."""
     flipped = torch.linalg.cholesky(torch.flip(precision, (-2, -1)))
     inverse = torch.flip(flipped, (-2, -1)).mT
-    identity = torch.eye(precision.shape[-1], dtype=precision.dtype)
+    identity = torch.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
     return torch.linalg.solve_triangular(inverse, identity.expand_as(inverse), upper=False)
 
 
@@ -145,7 +145,7 @@ class MultivariateNormal(ByMatrix):
         return found.expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + batch_mv(self._unbroadcasted_scale_tril, eps)
 
     def log_prob(self, value: Any) -> Any:
@@ -202,7 +202,9 @@ class LowRankMultivariateNormal(Distribution):
         """The Cholesky factor of I + W^T D^-1 W."""
         weighed = factor.mT / diag.unsqueeze(-2)
         inner = weighed @ factor
-        return torch.linalg.cholesky(inner + torch.eye(inner.shape[-1], dtype=inner.dtype))
+        return torch.linalg.cholesky(
+            inner + torch.eye(inner.shape[-1], dtype=inner.dtype, device=inner.device)
+        )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = {"loc": 1, "cov_diag": 1, "cov_factor": 2}
@@ -229,7 +231,9 @@ class LowRankMultivariateNormal(Distribution):
     def scale_tril(self) -> Any:
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
-        inner = scaled @ scaled.mT + torch.eye(self._event_shape[0], dtype=scaled.dtype)
+        inner = scaled @ scaled.mT + torch.eye(
+            self._event_shape[0], dtype=scaled.dtype, device=scaled.device
+        )
         return self._square(root * torch.linalg.cholesky(inner))
 
     @lazy_property
@@ -246,8 +250,8 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         wide = shape[:-1] + self.cov_factor.shape[-1:]
-        eps_w = standard_normal(wide, self.loc.dtype)
-        eps_d = standard_normal(shape, self.loc.dtype)
+        eps_w = standard_normal(wide, self.loc.dtype, self.loc.device)
+        eps_d = standard_normal(shape, self.loc.dtype, self.loc.device)
         spread = batch_mv(self._unbroadcasted_cov_factor, eps_w)
         return self.loc + spread + self._unbroadcasted_cov_diag.sqrt() * eps_d
 

@@ -125,7 +125,7 @@ class Exponential(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return torch.empty(shape, dtype=self.rate.dtype).exponential_() / self.rate
+        return self.rate.new_empty(shape).exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:
@@ -160,7 +160,7 @@ class InverseGamma(TransformedDistribution):
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool | None = None) -> None:
         base = Gamma(concentration, rate, validate_args)
-        inverse = PowerTransform(-torch.ones((), dtype=base.rate.dtype))
+        inverse = PowerTransform(-torch.ones((), dtype=base.rate.dtype, device=base.rate.device))
         super().__init__(base, inverse, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:

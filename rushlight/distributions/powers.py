@@ -128,7 +128,7 @@ class GeneralizedPareto(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return self.icdf(torch.rand(shape, dtype=self.loc.dtype))
+        return self.icdf(torch.rand(shape, dtype=self.loc.dtype, device=self.loc.device))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

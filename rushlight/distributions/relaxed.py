@@ -46,7 +46,7 @@ class LogitRelaxedBernoulli(Binary):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        u = clamp_probs(torch.rand(shape, dtype=probs.dtype))
+        u = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
         drawn = u.log() - (-u).log1p() + probs.log() - (-probs).log1p()
         return drawn / self.temperature
 
@@ -111,7 +111,7 @@ class ExpRelaxedCategorical(OverCategorical):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        u = clamp_probs(torch.rand(shape, dtype=self.logits.dtype))
+        u = clamp_probs(torch.rand(shape, dtype=self.logits.dtype, device=self.logits.device))
         gumbels = -((-(u.log())).log())
         scores = (self.logits + gumbels) / self.temperature
         return scores - scores.logsumexp(dim=-1, keepdim=True)

@@ -99,7 +99,7 @@ class ReshapeTransform(Transform):
         return y.reshape(y.shape[: y.dim() - len(self.out_shape)] + self.in_shape)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        return torch.zeros(x.shape[: x.dim() - len(self.in_shape)], dtype=x.dtype)
+        return x.new_zeros(x.shape[: x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Any) -> Any:
         return self._swapped(shape, self.in_shape, self.out_shape)

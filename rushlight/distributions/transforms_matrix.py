@@ -51,22 +51,22 @@ class StickBreakingTransform(_Fixed):
     bijective = True
 
     @staticmethod
-    def _offset(length: int, dtype: Any) -> Any:
+    def _offset(length: int, like: Any) -> Any:
         # log of how many pieces are still to come: x = 0 breaks the stick evenly.
-        return torch.arange(length, 0, -1, dtype=dtype).log()
+        return torch.arange(length, 0, -1, dtype=like.dtype, device=like.device).log()
 
     def _call(self, x: Any) -> Any:
-        z = clipped_sigmoid(x - self._offset(x.shape[-1], x.dtype))
+        z = clipped_sigmoid(x - self._offset(x.shape[-1], x))
         left = (1 - z).cumprod(-1)
         return F.pad(z, [0, 1], value=1) * F.pad(left, [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:
         kept = y[..., :-1]
         left = (1 - kept.cumsum(-1)).clamp(min=torch.finfo(y.dtype).tiny)
-        return kept.log() - left.log() + self._offset(kept.shape[-1], y.dtype)
+        return kept.log() - left.log() + self._offset(kept.shape[-1], y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
-        moved = x - self._offset(x.shape[-1], x.dtype)
+        moved = x - self._offset(x.shape[-1], x)
         return (-moved + F.logsigmoid(moved) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
@@ -122,7 +122,7 @@ class CorrCholeskyTransform(_Fixed):
         r = vec_to_tril_matrix(torch.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
         # What is left of a row's squared length before each entry.
         left = (1 - r**2).sqrt().cumprod(-1)
-        unit = r + torch.eye(r.shape[-1], dtype=r.dtype)
+        unit = r + torch.eye(r.shape[-1], dtype=r.dtype, device=r.device)
         return unit * F.pad(left[..., :-1], [1, 0], value=1)
 
     def _inverse(self, y: Any) -> Any:

@@ -20,21 +20,22 @@ LOG_2PI = math.log(2 * math.pi)
 
 
 def broadcast_all(*values: Any) -> tuple[Any, ...]:
-    """Numbers and tensors as tensors of one shape. Numbers take the dtype of the tensors."""
+    """Numbers and tensors as tensors of one shape. Numbers take the dtype of the tensors, and
+    their device."""
     if not all(isinstance(v, torch.Tensor | int | float | bool) for v in values):
         raise ValueError(
             "Input arguments must all be instances of Number, torch.Tensor or objects implementing "
             "__torch_function__."
         )
     tensors = [v for v in values if isinstance(v, torch.Tensor)]
-    dtype = tensors[0].dtype if tensors else torch.get_default_dtype()
-    made = [v if isinstance(v, torch.Tensor) else torch.tensor(v, dtype=dtype) for v in values]
+    like = tensors[0] if tensors else torch.zeros(())
+    made = [v if isinstance(v, torch.Tensor) else like.new_tensor(v) for v in values]
     return tuple(torch.broadcast_tensors(*made))
 
 
 def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Any:
     """Independent normal numbers."""
-    return torch.randn(shape, dtype=dtype)
+    return torch.randn(shape, dtype=dtype, device=device)
 
 
 _standard_normal = standard_normal
@@ -89,7 +90,7 @@ def tril_matrix_to_vec(mat: Any, diag: int = 0) -> Any:
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
-    rows, cols = torch.tril_indices(n, n, diag).unbind(0)
+    rows, cols = torch.tril_indices(n, n, diag, device=mat.device).unbind(0)
     return mat[..., rows, cols]
 
 
@@ -103,7 +104,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
             "triangular part of a square D x D matrix."
         )
     size = int(round(n))
-    rows, cols = torch.tril_indices(size, size, diag).unbind(0)
-    mat = torch.zeros(vec.shape[:-1] + (size, size), dtype=vec.dtype)
+    rows, cols = torch.tril_indices(size, size, diag, device=vec.device).unbind(0)
+    mat = vec.new_zeros(vec.shape[:-1] + (size, size))
     mat[..., rows, cols] = vec
     return mat

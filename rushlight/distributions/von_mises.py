@@ -57,7 +57,7 @@ class VonMises(Distribution):
         with torch.no_grad():
             loc, k = self.loc.double(), self.concentration.double()
             tries = (ATTEMPTS, *shape)
-            u1, u2, u3 = (torch.rand(tries, dtype=torch.float64) for _ in range(3))
+            u1, u2, u3 = (torch.rand(tries, dtype=k.dtype, device=k.device) for _ in range(3))
             z = torch.cos(math.pi * u1)
             f = (1 + self._proposal_r * z) / (self._proposal_r + z)
             c = k * (self._proposal_r - f)

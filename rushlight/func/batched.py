@@ -224,7 +224,7 @@ def _examples(
         if node is None:
             given.append(value)
             continue
-        leaf = example.leaf(node.shape[1:], node.dtype)
+        leaf = example.leaf(node)
         leaves.append((leaf, node))
         made = TENSORS.make(leaf)
         given.append(made if edge is None else made.requires_grad_())

@@ -12,6 +12,7 @@ from rushlight.engine.capture import Session, open_session
 from rushlight.engine.live import live_refs, next_order
 from rushlight.func.batch_graph import Batch
 from rushlight.func.batch_rules import NoRule
+from rushlight.ir.device import device_of, put_on
 from rushlight.ir.node import Node, buffer_node, next_serial, topological
 from rushlight.tensors import interop
 from rushlight.tensors.functions_reduce import allclose, equal
@@ -132,9 +133,10 @@ class Example(Session):
         capture.put_session(self.outer)
         self._let_go()
 
-    def leaf(self, shape: tuple, dtype: Any) -> Node:
-        """A leaf without memory: one example of an argument."""
-        self.leaves.append(buffer_node(None, shape, dtype))
+    def leaf(self, node: Node) -> Node:
+        """A leaf without memory: one example of an argument, where that is."""
+        self.leaves.append(buffer_node(None, node.shape[1:], node.dtype))
+        put_on(self.leaves[-1], device_of(node))
         return self.leaves[-1]
 
     def _let_go(self) -> None:

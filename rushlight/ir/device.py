@@ -16,13 +16,23 @@ _KNOWN: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
 
 def device_of(node: Node) -> str | None:
     if node.leaf:
-        return getattr(node.buffer, "device", "cpu") if node.leaf == "buffer" else None
+        if node.leaf != "buffer":
+            return None
+        if node.buffer is None:
+            return _KNOWN.get(node, "cpu")
+        return getattr(node.buffer, "device", "cpu")
     found = _KNOWN.get(node)
     if found is None:
         found = _find(node)
         if found is not None:
             _KNOWN[node] = found
     return found
+
+
+def put_on(leaf: Node, place: str | None) -> None:
+    """Say where the value is that a leaf without memory stands for."""
+    if place not in (None, "cpu"):
+        _KNOWN[leaf] = place
 
 
 def _find(node: Node) -> str | None:

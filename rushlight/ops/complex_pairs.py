@@ -35,8 +35,12 @@ def zero_like(x: Node) -> Node:
 
 
 def by_parts(rule: Callable[..., Node]) -> Callable[..., Pair]:
-    """A linear op of one operand: each part for itself."""
-    return lambda x, **attrs: Pair(rule(x.re, **attrs), rule(x.im, **attrs))
+    """A linear op of one operand: each part for itself, of zeros zero."""
+
+    def part_of(x: Node, **attrs: Any) -> Node:
+        return zero_like(x) if is_zero(x) else rule(x, **attrs)
+
+    return lambda x, **attrs: Pair(part_of(x.re, **attrs), part_of(x.im, **attrs))
 
 
 def _sum(a: Node, b: Node) -> Node:

@@ -45,7 +45,8 @@ def spdiags(diagonals: Any, offsets: Any, shape: Any, layout: Any = None) -> Spa
     rows, columns, values = [], [], []
     lines = diagonals if diagonals.dim() == 2 else diagonals.unsqueeze(0)
     for line, offset in zip(lines, offsets.reshape(-1).tolist(), strict=True):
-        column = torch.arange(max(offset, 0), min(shape[1], shape[0] + offset, line.shape[0]))
+        end = min(shape[1], shape[0] + offset, line.shape[0])
+        column = torch.arange(max(offset, 0), end, device=diagonals.device)
         rows.append(column - offset)
         columns.append(column)
         values.append(line[column])

@@ -35,7 +35,7 @@ KEEP_ZERO = """abs absolute neg negative sqrt square sin sinh tan tanh asin asin
 arctan ceil floor round trunc frac expm1 log1p relu sign sgn erf erfinv deg2rad rad2deg positive
 nan_to_num isnan isinf""".split()
 # What changes the values, not the pattern, and is no function of one element.
-OF_VALUES = "to float double half bfloat16 int long cpu detach clone contiguous type".split()
+OF_VALUES = "to float double half bfloat16 int long cpu cuda detach clone contiguous type".split()
 
 
 def is_sparse(x: Any) -> bool:
@@ -137,10 +137,11 @@ def softmax(x: SparseTensor, dim: int, *, dtype: Any = None, log: bool = False) 
     count = int(group.max()) + 1 if group.shape[0] else 0
     shape = (count, *found.vals.shape[1:])
     at = group.reshape(-1, *[1] * found.dense_dim()).expand(found.vals.shape)
-    lowest = torch.full(shape, float("-inf"), dtype=found.dtype)
+    lowest = torch.full(shape, float("-inf"), dtype=found.dtype, device=found.device)
     top = lowest.scatter_reduce(0, at, found.vals.detach(), "amax")
     shifted = found.vals - top[group]
-    sums = torch.zeros(shape, dtype=found.dtype).index_add(0, group, shifted.exp())
+    zero = torch.zeros(shape, dtype=found.dtype, device=found.device)
+    sums = zero.index_add(0, group, shifted.exp())
     values = shifted - sums[group].log()
     return found.like(values if log else values.exp())
 

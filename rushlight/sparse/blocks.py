@@ -20,8 +20,9 @@ def block_of(x: SparseTensor) -> tuple[int, int] | None:
 def elements(x: SparseTensor, rows: Any, columns: Any) -> SparseTensor:
     """The coordinate layout of blocks at these rows and columns of blocks."""
     height, width = x.vals.shape[1:3]
-    down = (rows * height).reshape(-1, 1, 1) + torch.arange(height).unsqueeze(1)
-    across = (columns * width).reshape(-1, 1, 1) + torch.arange(width)
+    line, column = (torch.arange(n, device=x.device) for n in (height, width))
+    down = (rows * height).reshape(-1, 1, 1) + line.unsqueeze(1)
+    across = (columns * width).reshape(-1, 1, 1) + column
     where = torch.stack([part.expand(x.vals.shape[:3]).flatten() for part in (down, across)])
     return make("coo", (where,), x.vals.flatten(0, 2), x._shape)
 
@@ -47,7 +48,7 @@ def gathered(x: SparseTensor, block: Any) -> SparseTensor:
     place = (rows // height) * across + columns // width
     blocks, at = torch.unique(place, return_inverse=True)
     inside = (rows % height) * width + columns % width
-    flat = torch.zeros(blocks.shape[0] * height * width, dtype=x.dtype)
+    flat = torch.zeros(blocks.shape[0] * height * width, dtype=x.dtype, device=x.device)
     values = flat.index_add(0, at * (height * width) + inside, x.vals)
     where = torch.stack([blocks // across, blocks % across])
     return make("coo", (where,), values.reshape(-1, height, width), size, True)

@@ -45,7 +45,8 @@ def sparse_coo_tensor(
     """
     if indices is None or (values is None and size is None):
         size = indices if indices is not None else size
-        indices, values = torch.zeros(len(size), 0, dtype=torch.int64), torch.zeros(0, dtype=dtype)
+        indices = torch.zeros(len(size), 0, dtype=torch.int64, device=device)
+        values = torch.zeros(0, dtype=dtype, device=device)
     where = _index_tensor(indices)
     given = _value_tensor(values, dtype, device, requires_grad)
     if where.numel() == 0 and where.dim() == 1:
@@ -178,7 +179,7 @@ def sparse_compressed_tensor(
 def flat_index(x: SparseTensor) -> Any:
     """One number for the place of each value, over the sparse dimensions."""
     where, size = x.index[0], x._shape
-    flat = torch.zeros(where.shape[1], dtype=torch.int64)
+    flat = torch.zeros(where.shape[1], dtype=torch.int64, device=x.device)
     for d in range(where.shape[0]):
         flat = flat * size[d] + where[d]
     return flat
@@ -190,7 +191,7 @@ def unflattened(flat: Any, size: Any) -> Any:
     for length in reversed(tuple(size)):
         rows.append(flat % max(length, 1))
         flat = flat.div(max(length, 1), rounding_mode="floor")
-    return torch.stack(rows[::-1]) if rows else torch.zeros(0, len(flat), dtype=torch.int64)
+    return torch.stack(rows[::-1]) if rows else flat.new_zeros(0, len(flat))
 
 
 def coalesce(x: SparseTensor) -> SparseTensor:
@@ -200,8 +201,8 @@ def coalesce(x: SparseTensor) -> SparseTensor:
     if x.sorted_once:
         return x
     flat, inverse = torch.unique(flat_index(x), return_inverse=True)
-    values = torch.zeros(flat.shape[0], *x.vals.shape[1:], dtype=x.dtype)
-    values = values.index_add(0, inverse, x.vals)
+    zero = torch.zeros(flat.shape[0], *x.vals.shape[1:], dtype=x.dtype, device=x.device)
+    values = zero.index_add(0, inverse, x.vals)
     where = unflattened(flat, x._shape[: x.sparse_dim()])
     return make("coo", (where,), values, x._shape, True)
 
@@ -212,7 +213,7 @@ def to_coo(x: Any) -> SparseTensor:
         return x
     pointers, inner = x.index
     counts = pointers[1:] - pointers[:-1]
-    lines = torch.repeat_interleave(torch.arange(counts.shape[0]), counts)
+    lines = torch.arange(counts.shape[0], device=x.device).repeat_interleave(counts)
     rows, columns = (lines, inner) if x.kind in ("csr", "bsr") else (inner, lines)
     if block_of(x):
         return elements(x, rows, columns)
@@ -237,7 +238,7 @@ def to_compressed(x: SparseTensor, kind: str, block: Any = None) -> SparseTensor
         rows, columns, values = columns[order], rows[order], values[order]
     lines = found._shape[1 if by_columns else 0]
     counts = torch.bincount(rows, minlength=lines)
-    pointers = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    pointers = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     return make(kind, (pointers, columns), values, size, True)
 
 
@@ -250,8 +251,9 @@ def to_dense(x: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) -> 
     """The ordinary tensor, with zeros."""
     found = to_coo(x)
     sparse = found._shape[: found.sparse_dim()]
-    flat = torch.zeros(math.prod(sparse), *found._shape[len(sparse) :], dtype=x.dtype)
-    dense = flat.index_add(0, flat_index(found), found.vals).reshape(found._shape)
+    size = (math.prod(sparse), *found._shape[len(sparse) :])
+    zero = torch.zeros(size, dtype=x.dtype, device=x.device)
+    dense = zero.index_add(0, flat_index(found), found.vals).reshape(found._shape)
     return dense if dtype is None else dense.to(dtype)
 
 

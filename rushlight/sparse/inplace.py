@@ -34,7 +34,7 @@ def sub_(a: Any, b: Any, *, alpha: Any = 1) -> Any:
 def zero_(x: SparseTensor) -> SparseTensor:
     """No element is left."""
     found = to_coo(x)
-    empty = torch.zeros(found.sparse_dim(), 0, dtype=torch.int64)
+    empty = torch.zeros(found.sparse_dim(), 0, dtype=torch.int64, device=x.device)
     return become(x, make("coo", (empty,), found.vals[:0], found._shape, True))
 
 

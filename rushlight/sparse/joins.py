@@ -27,7 +27,7 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
         return _cat_dense(found, dim)
     shifted, start = [], 0
     for t in found:
-        offset = torch.zeros(t.sparse_dim(), 1, dtype=torch.int64)
+        offset = torch.zeros(t.sparse_dim(), 1, dtype=torch.int64, device=t.device)
         offset[dim] = start
         shifted.append(t.index[0] + offset)
         start += t._shape[dim]
@@ -49,7 +49,7 @@ def _cat_dense(found: list[SparseTensor], dim: int) -> SparseTensor:
         for other, length in enumerate(lengths):
             shape = list(t.vals.shape)
             shape[at] = length
-            parts.append(t.vals if other == number else torch.zeros(shape, dtype=t.dtype))
+            parts.append(t.vals if other == number else t.vals.new_zeros(shape))
         values.append(torch.cat(parts, at))
     size[dim] = sum(lengths)
     where = torch.cat([t.index[0] for t in found], 1)
@@ -75,6 +75,6 @@ def unsqueeze(x: SparseTensor, dim: int) -> SparseTensor:
     if dim > x.sparse_dim():
         values = x.vals.unsqueeze(dim - x.sparse_dim() + 1)
         return make("coo", x.index, values, (*x._shape[:dim], 1, *x._shape[dim:]), x.sorted_once)
-    zero = torch.zeros(1, x._nnz(), dtype=torch.int64)
+    zero = torch.zeros(1, x._nnz(), dtype=torch.int64, device=x.device)
     where = torch.cat([x.index[0][:dim], zero, x.index[0][dim:]])
     return make("coo", (where,), x.vals, (*x._shape[:dim], 1, *x._shape[dim:]), x.sorted_once)

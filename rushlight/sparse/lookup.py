@@ -47,7 +47,7 @@ class SparseGather(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Any) -> Any:
         (index,) = ctx.saved_tensors
-        where = [torch.arange(size) for size in index.shape]
+        where = [torch.arange(size, device=index.device) for size in index.shape]
         grids = list(torch.meshgrid(*where, indexing="ij"))
         grids[ctx.dim] = index
         places = torch.stack([grid.reshape(-1) for grid in grids])

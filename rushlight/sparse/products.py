@@ -31,7 +31,8 @@ def matmul(a: Any, b: Any) -> Any:
         )
     rows, columns = x.index[0][0], x.index[0][1]
     scale = x.vals if b.dim() == 1 else x.vals.unsqueeze(1)
-    zero = torch.zeros(x._shape[0], *b.shape[1:], dtype=torch.promote_types(x.dtype, b.dtype))
+    size, dtype = (x._shape[0], *b.shape[1:]), torch.promote_types(x.dtype, b.dtype)
+    zero = torch.zeros(size, dtype=dtype, device=b.device)
     return zero.index_add(0, rows, (scale * b[columns]).to(zero.dtype))
 
 
@@ -57,5 +58,5 @@ def bmm(input: SparseTensor, mat2: Any) -> Any:
         )
     batch, row, column = x.index[0].unbind(0)
     parts = x.vals.unsqueeze(1) * mat2.reshape(-1, size[2])[batch * inner + column]
-    zero = torch.zeros(count * rows, size[2], dtype=parts.dtype)
+    zero = parts.new_zeros(count * rows, size[2])
     return zero.index_add(0, batch * rows + row, parts).reshape(count, rows, size[2])

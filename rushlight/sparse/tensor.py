@@ -70,6 +70,10 @@ class SparseTensor(torch.Tensor):
         return LAYOUTS[self.kind]
 
     @property
+    def device(self) -> Any:  # type: ignore[override]
+        return self.vals.device
+
+    @property
     def is_sparse(self) -> bool:  # type: ignore[override]
         return self.kind == "coo"
 
@@ -212,8 +216,9 @@ def _word(kind: str) -> str:
 def make(
     kind: str, index: tuple[Any, ...], values: Any, size: Any, sorted_once: bool = False
 ) -> SparseTensor:
-    """A sparse tensor of these parts, unchecked."""
+    """A sparse tensor of these parts, unchecked. It is where its values are."""
     turn_on()
+    index = tuple(part.to(values.device) for part in index)
     made = object.__new__(SparseTensor)
     # A counter of its own: who takes a tensor apart by its storage sees that this is none.
     made._storage, made._counter = values._storage, Versions()

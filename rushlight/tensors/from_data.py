@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rushlight import ops
-from rushlight.base.devices import CPU, META, current_device, find_device
+from rushlight.base.devices import CPU, DEVICES, META, current_device, find_device
 from rushlight.base.dtypes import (
     PYTHON_TYPES,
     DType,
@@ -29,6 +29,7 @@ from rushlight.tensors.functions_view import permute
 from rushlight.tensors.interop import check_export
 from rushlight.tensors.layouts import strided
 from rushlight.tensors.numbers import Defaults, check_number
+from rushlight.tensors.placing import to_place
 from rushlight.tensors.storage import data_node
 from rushlight.tensors.tensor import LEGACY, Tensor, make_view, new_tensor
 
@@ -37,8 +38,8 @@ def tensor(
     data: Any, *, dtype: DType | None = None, device: Any = None, requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A copy of the data, without history."""
-    result = placed(tensor_of(data, dtype), device)
+    """A copy of the data, without history; that of a tensor is where the tensor is."""
+    result = placed(tensor_of(data, dtype), _device_of_copy(data, device))
     if requires_grad and not result._dtype.is_inexact:
         raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
     return result.requires_grad_(True) if requires_grad else result
@@ -49,11 +50,19 @@ def placed(made: Tensor, device: Any) -> Tensor:
     place = find_device(device)
     if place is META:
         return new_tensor(no_value_node(made._shape, made._dtype))
-    if place is CPU:
-        if made._storage.node.leaf == "buffer":
-            made._storage.node.buffer.device = "cpu"
-        return made
-    return new_tensor(ops.to_device.node(made._value(), "cpu", place.type))
+    if DEVICES.used and made.device is not place:
+        return to_place(made, place)
+    node = made._storage.node
+    if node.leaf == "buffer" and node.buffer.device is None:
+        node.buffer.device = place.type
+    return made
+
+
+def _device_of_copy(data: Any, device: Any) -> Any:
+    """The given device; else that of a tensor, where no other one is the current."""
+    if device is None and isinstance(data, Tensor) and current_device() is CPU:
+        return data.device
+    return device
 
 
 def tensor_of(data: Any, dtype: DType | None = None) -> Tensor:
@@ -212,7 +221,7 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     if copy:
-        found = placed(tensor_of(obj, dtype), device)
+        found = placed(tensor_of(obj, dtype), _device_of_copy(obj, device))
     elif hasattr(obj, "_as_tensor"):  # a storage
         found = as_tensor(obj._as_tensor(), dtype)
     elif hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor | np.ndarray):

@@ -11,7 +11,7 @@ from rushlight import ops
 from rushlight.base.dtypes import int64
 from rushlight.ir.arguments import wrap_dim
 from rushlight.tensors.apply import apply
-from rushlight.tensors.from_data import tensor_of
+from rushlight.tensors.from_data import placed, tensor_of
 from rushlight.tensors.functions_slices import diagonal
 from rushlight.tensors.functions_view import permute
 from rushlight.tensors.indexing import fill
@@ -36,8 +36,8 @@ def triu_indices(row: int, col: int, offset: int = 0, **options: Any) -> Tensor:
 
 def _triangle_places(inside: np.ndarray, options: dict[str, Any]) -> Tensor:
     """The rows, then the columns, of what is inside."""
-    places = tensor_of(np.argwhere(inside).T.astype(np.int64))
-    return places.to(options.get("dtype") or int64)
+    places = tensor_of(np.argwhere(inside).T.astype(np.int64)).to(options.get("dtype") or int64)
+    return placed(places, options.get("device"))
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rushlight import ops
+from rushlight.base.devices import DEVICES
 from rushlight.base.dtypes import bfloat16, float16, int8, int32, uint8
 from rushlight.ir.arguments import wrap_dim
 from rushlight.ops.movement import must_expand
-from rushlight.tensors.apply import apply, cast, product_operands
+from rushlight.tensors.apply import apply, cast, check_devices, product_operands
 from rushlight.tensors.autocast_rules import autocast_off
 from rushlight.tensors.creation import eye
 from rushlight.tensors.forms import in_place_form, linked
@@ -268,6 +269,8 @@ def cross(input: Tensor, other: Tensor, dim: int = -1, *, out: Tensor | None = N
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {sizes[0]} and "
             f"{sizes[1]}"
         )
+    if DEVICES.used:  # here, where they are no numbers yet, which go with any device
+        check_devices((input, other))
     a = [input.select(dim, i) for i in range(3)]
     b = [other.select(dim, i) for i in range(3)]
     parts = [a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)]

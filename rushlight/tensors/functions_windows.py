@@ -32,7 +32,7 @@ def _window(
     if length < 2:
         found = ones(length, dtype=wanted, device=device)
     else:
-        places: Any = arange(length, dtype=float64)
+        places: Any = arange(length, dtype=float64, device=device)
         last = length if periodic else length - 1
         found = methods.to(formula(places, last), wanted)
     return found.requires_grad_() if requires_grad else found
@@ -83,7 +83,7 @@ def kaiser_window(
 
     def formula(n: Any, last: int) -> Any:
         inside = (1 - (n * (2 / last) - 1).square()).clamp(min=0).sqrt() * beta
-        return inside.i0() / (ones((), dtype=float64) * beta).i0()
+        return inside.i0() / (n.new_ones(()) * beta).i0()
 
     return _window("kaiser_window", window_length, periodic, formula, **options)
 

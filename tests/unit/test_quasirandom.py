@@ -10,7 +10,7 @@ from rushlight.quasirandom import SobolEngine
 scipy = pytest.mark.skipif(not importlib.util.find_spec("scipy"), reason="needs SciPy's table")
 
 
-def fixed_bits(high, size, generator=None):
+def fixed_bits(high, size, generator=None, device=None):
     """Bits that PyTorch's engine was given too, for the figures below."""
     count = torch.Size(size).numel()
     x = torch.arange(count)

@@ -198,7 +198,8 @@ class _Rewriting:
         op = node.op
         assert op is not None
         named = op.call_of(node).named
-        operands = [self._operand(named[p.name]) for p in op.params if not p.is_attr]
+        whole = op.kind != "elementwise"
+        operands = [self._operand(named[p.name], whole) for p in op.params if not p.is_attr]
         attrs = {p.name: named[p.name] for p in op.params if p.is_attr}
         if op.name != "cast":
             operands = [_computed(value) for value in operands]
@@ -208,9 +209,12 @@ class _Rewriting:
         part = node.dtype.to_real()
         return Value(node.shape, Pair(*(_fitted(m, node.shape, part) for m in made)))
 
-    def _operand(self, source: Node) -> Any:
+    def _operand(self, source: Node, whole: bool) -> Any:
+        """`whole`: a part that is one number is spread to the operand's shape."""
         found = self.done[source]
-        return found if isinstance(found, Node) else found.pair
+        if isinstance(found, Node):
+            return found
+        return Pair(*(_spread(part, source.shape) for part in found.pair)) if whole else found.pair
 
 
 def _nodes_of(made: Node | Value) -> tuple[Node, ...]:

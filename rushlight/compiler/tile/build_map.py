@@ -81,7 +81,8 @@ def _cat_grids(builder: KernelBuilder, node: Node) -> list[AnyGrid]:
     grids: list[AnyGrid] = []
     for number, source in enumerate(node.src):
         origin = [offset if d == dim else 0 for d in range(node.ndim)]
-        if 0 not in source.shape:
+        # Empty pieces are left out, but a program without any grid would be none.
+        if 0 not in source.shape or (not grids and source is node.src[-1]):
             grids += piece_of(builder, number, source, node, origin, [1] * node.ndim)
         offset = offset + source.shape[dim]
     return grids

@@ -25,7 +25,7 @@ def _places(name: str, M: int, sym: bool, options: dict) -> tuple[Any, int]:  # 
     layout = options.get("layout") or torch.strided
     if layout is not torch.strided:
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
-    wide = torch.arange(M, dtype=torch.float64)
+    wide = torch.arange(M, dtype=torch.float64, device=options.get("device"))
     return wide, max(M - 1 if sym else M, 1)
 
 
@@ -80,7 +80,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> A
     if M == 1:
         return _finish(n + 1, options)
     x = n * (2.0 / last) - 1
-    top = torch.i0(torch.tensor(float(beta), dtype=torch.float64))
+    top = torch.i0(n.new_tensor(float(beta)))
     return _finish(torch.i0((1 - x * x).clamp(min=0).sqrt() * beta) / top, options)
 
 

@@ -101,6 +101,18 @@ def movement(v: Any) -> list[Node]:
     ]  # fmt: skip
 
 
+def nothing(v: Any) -> list[Node]:
+    """Every kind of kernel over no elements."""
+    x, wide, at = v.normal(0, 5), v.normal(5, 0), v.ints(5, 0)
+    return [
+        ops.exp(x), ops.reduce_sum(x, (0,)), ops.reduce_sum(wide, (0,)), ops.cat([wide, wide], 0),
+        ops.cat([x, ops.neg(x)], 0), ops.scan_sum(x, 1), ops.scan_sum(wide, 1), ops.dot(x, wide),
+        ops.dot(wide, x), ops.gather_nd(v.normal(5, 4), [at]), ops.argsort_(x, 1, False),
+        ops.scatter_nd(v.normal(5, 4), v.normal(0, 4), [at], "sum"),
+        ops.slice_scatter_(v.normal(6, 5), x, (2, 0), (0, 5), (1, 1)),
+    ]  # fmt: skip
+
+
 def integers(v: Any) -> list[Node]:
     x, y = ops.cast(v.ints(100, 50), int32), ops.cast(v.ints(7, 50), int32)
     shifted = ops.sub(x, ops.mul(y, y))
@@ -229,6 +241,7 @@ TEMPLATES: dict[str, Build] = {
     "scatter_elements": scatter(50, 700),
     "scatter_wide": scatter(7, 9, 300),
     "movement": movement,
+    "nothing": nothing,
     "integers": integers,
     "low_precision": low_precision,
     "attention": attention(False),
