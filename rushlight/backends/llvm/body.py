@@ -172,9 +172,7 @@ def _column_block(ctx: KernelContext, axis: Axis) -> int:
     return max(least, min(most, -(-share // least) * least))
 
 
-def _lanes_of(
-    ctx: KernelContext, statement: Map | Reduce, lent: Sequence[Range]
-) -> Range | None:
+def _lanes_of(ctx: KernelContext, statement: Map | Reduce, lent: Sequence[Range]) -> Range | None:
     ranges = [*lent, *ranges_of(statement.axes)]
     if isinstance(statement, Reduce):
         flat = flatten_over(statement)

@@ -15,17 +15,20 @@ with the fold in it, in each of these ways.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import llvmlite.ir as ir
 
 from rushlight.backends.llvm.access import (
     Accesses,
+    Index,
     Range,
     bounds_use,
     choose_range,
     find_accesses,
+    free_names,
     ranges_of,
     stride_along,
 )
@@ -44,7 +47,8 @@ from rushlight.backends.llvm.puts import put
 from rushlight.backends.llvm.streaming import streamed_buffers, with_streams
 from rushlight.backends.llvm.transpose import emit_transpose
 from rushlight.backends.llvm.values import ValueEmitter
-from rushlight.compiler.tile.ir import SUM_CHUNK, Axis, Scan, Store
+from rushlight.compiler.tile.ir import SUM_CHUNK, Axis, Buffer, Local, Scan, Store
+from rushlight.compiler.tile.merge_axes import coefficient
 from rushlight.ir.symint import Var
 from rushlight.ir.symint_walk import variables
 
@@ -53,8 +57,14 @@ from rushlight.ir.symint_walk import variables
 ROWS_AT_ONCE = 4
 # Fewer rows than these are not worth turning a block of them.
 LEAST_TURNED = 4
-# A chain of a row's own is not worth it either where rows are shorter.
-LEAST_LENGTH = 4
+# Where a step is one operation, chains are as fast in rows of fewer vectors than these, and faster in
+# rows that do not begin at multiples of so many bytes (their vectors are parts of two lines).
+SIMPLE = ("sum", "running_sum", "prod")
+LEAST_VECTORS, ROW_BYTES = 8, 16
+# A block of rows asks for the next one where rows are not longer than these bytes: the machine's own
+# prefetching loses track. So do stores, which read the lines that they fill first. In longer rows
+# loads ask for what comes so many bytes later.
+NEXT_BYTES, NEXT_STORE_BYTES, LATER_BYTES = 8192, 1024, 1024
 
 Point = tuple[Env, Lanes]
 # From one element to another, with what is carried: (start, stop, before) -> results.
@@ -76,14 +86,21 @@ def find_layout(ctx: KernelContext, statement: Scan, ranges: Sequence[Range]) ->
     chosen = choose_range(ranges, accesses, ctx.target)
     if chosen is not None:
         return Layout(chosen, lane_count(ctx, accesses, chosen), 4)
-    rows = next((part for part in reversed(ranges) if part.extent != 1), None)
+    lanes = _turned_count(ctx, statement, accesses)
+    rows = _most_rows(ranges, lanes)
     if rows is not None and _may_turn(ctx, statement, ranges, rows, accesses):
-        over = Range(statement.over, 0, statement.over.extent)
-        widest = max(4, accesses.lane_bytes(over.axis.name, ctx.target))
-        return Layout(rows, ctx.vector_bytes // widest, 1, turned=True)
+        return Layout(rows, lanes, 1, turned=True)
     # Lanes would gather.
     rows = ranges[-1] if ranges and ranges[-1].extent != 1 else None
     return Layout(rows, 1, ROWS_AT_ONCE)
+
+
+def _most_rows(ranges: Sequence[Range], lanes: int) -> Range | None:
+    """The innermost range that fills the lanes, or the longest."""
+    full = [part for part in ranges if not _is_below(part.axis.extent, lanes)]
+    if full:
+        return full[-1]
+    return max(ranges, key=lambda part: part.axis.extent, default=None)  # type: ignore[arg-type]
 
 
 def _may_turn(
@@ -94,25 +111,47 @@ def _may_turn(
     accesses: Accesses,
 ) -> bool:
     """Do the elements of a row lie side by side, and are there enough of them and of rows?"""
-    over, extent = statement.over, statement.over.extent
-    few = (
-        isinstance(rows.axis.extent, int)
-        and rows.axis.extent < LEAST_TURNED
-        or isinstance(extent, int)
-        and extent < LEAST_LENGTH
-    )
-    if few or statement.value.dtype.kind == "bool" or bounds_use(ranges, rows.axis.name):
+    over, count = statement.over, _turned_count(ctx, statement, accesses)
+    few = _is_below(rows.axis.extent, LEAST_TURNED)
+    if few or _is_below(over.extent, _least_length(statement, count)):
         return False
-    if not isinstance(extent, int) and any(v.kind != "size" for v in variables(extent).values()):
+    offset = _row_offset(statement, rows)
+    if isinstance(offset, int) and offset:
+        return False
+    if statement.value.dtype.kind == "bool" or bounds_use(ranges, rows.axis.name):
+        return False
+    if any(v.kind != "size" for v in variables(over.extent).values()):
         return False
     if any(stride_along(at, over.name, accesses.names) != 1 for at in accesses.writes):
         return False
     return accesses.score(over.name) > 0
 
 
-def scan_blocks(
-    ctx: KernelContext, statement: Scan, lent: Sequence[Range]
-) -> dict[Axis, int]:
+def _turned_count(ctx: KernelContext, statement: Scan, accesses: Accesses) -> int:
+    widest = max(4, accesses.lane_bytes(statement.over.name, ctx.target))
+    return ctx.vector_bytes // widest
+
+
+def _least_length(statement: Scan, count: int) -> int:
+    """Of a row that is worth turning."""
+    if statement.kind in ("argmax", "argmin"):
+        return 0
+    return LEAST_VECTORS * count if statement.kind in SIMPLE else count
+
+
+def _row_offset(statement: Scan, rows: Range) -> Index:
+    """By how many bytes rows lie beside multiples of ROW_BYTES, where that matters."""
+    step = coefficient(statement.at, rows.axis.name)
+    if step is None or statement.kind not in SIMPLE:
+        return 0
+    return step * statement.dest.dtype.itemsize % ROW_BYTES
+
+
+def _is_below(extent: Index, least: int) -> bool:
+    return isinstance(extent, int) and extent < least
+
+
+def scan_blocks(ctx: KernelContext, statement: Scan, lent: Sequence[Range]) -> dict[Axis, int]:
     """The lent axis that an instance takes a block of, with its size."""
     layout = find_layout(ctx, statement, [*lent, *ranges_of(statement.axes)])
     part = layout.part
@@ -224,14 +263,18 @@ class _Scan:
         size = self.size
         with self.ctx.for_loop(self.ctx.builder, start, stop, 1, first) as loop:
             following: list[ir.Value] = []
+            pending = []
             for n, (env, lanes) in enumerate(points):
                 inner = {**env, self.over.name: loop.index}
                 emitter = ValueEmitter(self.ctx, self.ctx.builder, inner, lanes, {})
                 element = emitter.full(self.statement.value)
                 position = emitter.spread(loop.index) if size == 2 else None
                 state = self.join(loop.carried[n * size : (n + 1) * size], element, position)
-                put(emitter, self.store, self.result(state, before[n] if before else None))
+                pending.append((emitter, self.result(state, before[n] if before else None)))
                 following += state
+            # Stores come last: a row that is here twice may lie where its values do.
+            for emitter, value in pending:
+                put(emitter, self.store, value)
             loop.set_next(following)
         return loop.results
 
@@ -245,24 +288,30 @@ def _emit_turned(scan: _Scan, layout: Layout, ranges: Sequence[Range], env: Env)
     assert rows is not None
     ctx, b, count, name = scan.ctx, scan.ctx.builder, layout.count, rows.axis.name
     others = [part for part in ranges if part is not rows]
+    few = min(count, LEAST_TURNED)
 
     def all_rows(points: Sequence[Point]) -> None:
         at = points[0][0]
         start, stop = bounds(ctx, rows, at)
         # A block that is not full turns its last row several times.
-        full = b.add(b.sub(stop, start), i64(count - LEAST_TURNED))
+        full = b.add(b.sub(stop, start), i64(count - few))
         middle = b.add(start, b.and_(full, i64(-count)))
+        if not isinstance(scan.over.extent, int):
+            extent = ctx.int_expr(b, scan.over.extent, at)
+            least = i64(_least_length(scan.statement, count))
+            offset = ctx.int_expr(b, _row_offset(scan.statement, rows), at)
+            suits = b.and_(b.icmp_signed(">=", extent, least), b.icmp_signed("==", offset, i64(0)))
+            middle = b.select(suits, middle, start)
         last = b.sub(stop, i64(1))
         with ctx.for_range(b, start, middle, count) as first:
             envs = []
             for number in range(count):
                 row = b.add(first, i64(number))
                 envs.append({**at, name: b.select(b.icmp_signed("<", row, last), row, last)})
-            _Block(scan, envs).run()
-        if isinstance(rows.axis.extent, int) and rows.axis.extent % count in (
-            0,
-            *range(LEAST_TURNED, count),
-        ):
+            with _asking_ahead(scan, rows, count):
+                _Block(scan, envs, rows).run()
+        static = isinstance(rows.axis.extent, int) and isinstance(scan.over.extent, int)
+        if static and not 0 < rows.axis.extent % count < few:
             return
         edge = Var(f"{name}.turned", 0, None, "axis")
         left = replace(rows, start=edge)
@@ -272,11 +321,45 @@ def _emit_turned(scan: _Scan, layout: Layout, ranges: Sequence[Range], env: Env)
     emit_ranges(ctx, others, None, 1, 1, env, all_rows)
 
 
+@contextmanager
+def _asking_ahead(scan: _Scan, rows: Range, count: int) -> Iterator[None]:
+    """The loads of a block ask for the same places of the next one (rows_ahead.py)."""
+    before = scan.ctx.ahead
+    found: dict[Buffer, Index] = {}
+    for node in free_names([scan.statement.value]):
+        if node.op == "load" and not node.args and isinstance(node.meta[0], Buffer):
+            buffer, at = node.meta
+            distance = _to_next(at, rows, count)
+            if not isinstance(distance, int) or _lies_near(distance, buffer, count, NEXT_BYTES):
+                found[buffer] = distance
+            else:
+                found[buffer] = LATER_BYTES // buffer.dtype.itemsize
+    scan.ctx.ahead = found
+    yield
+    scan.ctx.ahead = before
+
+
+def _to_next(at: Index, rows: Range, count: int) -> Index:
+    """Elements from a block of rows to the next one; 0 where that is not known."""
+    step = coefficient(at, rows.axis.name)
+    return 0 if step is None else step * count
+
+
+def _lies_near(distance: int, buffer: Buffer | Local, count: int, most: int) -> bool:
+    return 0 < abs(distance) * buffer.dtype.itemsize <= most * count
+
+
 class _Block:
     """As many rows as a vector has lanes: envs of them."""
 
-    def __init__(self, scan: _Scan, envs: Sequence[Env]) -> None:
+    def __init__(self, scan: _Scan, envs: Sequence[Env], rows: Range) -> None:
         self.scan, self.envs, self.count = scan, envs, len(envs)
+        dest = scan.store.dest
+        distance = _to_next(scan.store.at, rows, self.count)
+        near = isinstance(distance, int) and _lies_near(
+            distance, dest, self.count, NEXT_STORE_BYTES
+        )
+        self.stores_ahead = distance if near and dest not in scan.ctx.streamed else 0
 
     def run(self) -> None:
         self.scan.in_parts(self.envs[0], 1, self.count, self.part)
@@ -317,9 +400,7 @@ class _Block:
         scan, ctx, count = self.scan, self.scan.ctx, self.count
         b, over = ctx.builder, scan.over
         lanes = Lanes(count, over, mask, aligned=True)
-        emitters = [
-            ValueEmitter(ctx, b, {**env, over.name: at}, lanes, {}) for env in self.envs
-        ]
+        emitters = [ValueEmitter(ctx, b, {**env, over.name: at}, lanes, {}) for env in self.envs]
         columns = emit_transpose(b, [e.full(scan.statement.value) for e in emitters])
         results, state = [], list(state)
         for number, column in enumerate(columns):
@@ -329,5 +410,7 @@ class _Block:
             state = scan.join(state, column, position)
             results.append(scan.result(state, before[0] if before else None))
         for emitter, row in zip(emitters, emit_transpose(b, results), strict=True):
+            if self.stores_ahead:
+                emitter.ask_for(scan.store, self.stores_ahead)
             put(emitter, scan.store, row)
         return state

@@ -32,7 +32,9 @@ def split_running_sums(
     for node in topological(list(roots)):
         here = new[node] = with_sources(node, tuple(new[s] for s in node.src))
         if node.name == "scan_running_sum" and not _in_one_pass(node, hints, one_pass_rows):
-            (new[node],) = decompose([running_sum_in_steps(here.src[0], here.attrs[0])], trace=trace)
+            (new[node],) = decompose(
+                [running_sum_in_steps(here.src[0], here.attrs[0])], trace=trace
+            )
             trace.rewrote("split_running_sums", defined_at(running_sum_in_steps), here, new[node])
         if came_from is not None and new[node] is not node:
             came_from.setdefault(new[node], node)
