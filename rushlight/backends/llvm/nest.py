@@ -1,4 +1,4 @@
-"""Statements to loop nests: Map, and what others share. The innermost loop of a Map runs along vectors.
+"""Statements to loop nests: Map, and what others share. The innermost loop runs along vectors.
 
 A vector loop has a body of `unroll` whole vectors and a remainder: masked vectors where the CPU has
 masks for all widths (AVX-512), single elements elsewhere. Both give the same bits.

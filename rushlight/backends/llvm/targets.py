@@ -73,7 +73,7 @@ def caps_for(features: str, threads: int = 1) -> Caps:
         features=features,
         vector_bytes=split_target(features).vector_bytes,
         threads=threads,
-        one_pass_rows=ONE_PASS_ROWS,
+        one_pass_rows=ONE_PASS_ROWS * threads,
         dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
     )
 

@@ -59,7 +59,7 @@ from dataclasses import dataclass, field
 from rushlight.base.dtypes import DType
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
-from rushlight.ops.reduce import SUM_CHUNK
+from rushlight.ops.reduce import SUM_CHUNK as SUM_CHUNK
 
 CHUNK = 4096
 PARTIALS = 32

@@ -10,7 +10,7 @@ from llvm_run import aligned, run
 from llvm_targets import caps_of, each_target
 
 from rushlight.backends.interp.folds import scan_rows
-from rushlight.backends.llvm import scan, streaming
+from rushlight.backends.llvm import scan_turned, streaming
 from rushlight.backends.llvm.build import build, lower
 from rushlight.base.dtypes import DType, float32, float64, int32, int64, uint8
 from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Program, Scan
@@ -63,8 +63,8 @@ def check(executable, values: np.ndarray, want: np.ndarray, sizes=None) -> None:
 
 @pytest.fixture
 def _always_turned(monkeypatch):
-    monkeypatch.setattr(scan, "LEAST_VECTORS", 0)
-    monkeypatch.setattr(scan, "ROW_BYTES", 1)
+    monkeypatch.setattr(scan_turned, "LEAST_VECTORS", 0)
+    monkeypatch.setattr(scan_turned, "ROW_BYTES", 1)
 
 
 KINDS = [
