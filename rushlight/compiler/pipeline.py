@@ -80,9 +80,7 @@ def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Co
 
 
 def _split_running_sums(state: Compilation) -> Compilation:
-    graph = state.graph
-    split = partial(split_running_sums, graph.hints, graph.one_pass_rows)
-    return _rewriting(split)(state)
+    return _rewriting(partial(split_running_sums, state.graph.one_pass_rows))(state)
 
 
 def _separate_roots(state: Compilation) -> Compilation:

@@ -1,10 +1,10 @@
 """Large results go to memory past the caches: a plain store first reads the line that it fills.
 
 In: the stores of a statement, the range its vectors run along, and how many lanes they have. Out:
-the buffers whose stores may stream. Always true: a streamed store fills its vector's bytes at a multiple of them,
-which the kernel checks once for the buffer's address; memory that does not lie so is stored
-plainly, with the same bits. The pool counts finished units with locked instructions, which wait
-until streamed stores are seen.
+the buffers whose stores may stream. Always true: a streamed store fills its vector's bytes at a
+multiple of them, which the kernel checks once for the buffer's address; memory that does not lie so
+is stored plainly, with the same bits. The pool counts finished units with locked instructions,
+which wait until streamed stores are seen.
 """
 
 from __future__ import annotations

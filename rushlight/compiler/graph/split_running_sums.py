@@ -15,13 +15,12 @@ from collections.abc import Sequence
 
 from rushlight.compiler.decisions import SILENT, Trace, defined_at
 from rushlight.compiler.graph.decompose import decompose
-from rushlight.compiler.sizes import Hints
 from rushlight.ir.node import Node, topological, with_sources
+from rushlight.ir.symint_math import product
 from rushlight.ops.softmaxes import running_sum_in_steps
 
 
 def split_running_sums(
-    hints: Hints,
     one_pass_rows: int,
     roots: Sequence[Node],
     came_from: dict[Node, Node] | None = None,
@@ -31,7 +30,7 @@ def split_running_sums(
     new: dict[Node, Node] = {}
     for node in topological(list(roots)):
         here = new[node] = with_sources(node, tuple(new[s] for s in node.src))
-        if node.name == "scan_running_sum" and not _in_one_pass(node, hints, one_pass_rows):
+        if node.name == "scan_running_sum" and not _in_one_pass(node, one_pass_rows):
             (new[node],) = decompose(
                 [running_sum_in_steps(here.src[0], here.attrs[0])], trace=trace
             )
@@ -41,6 +40,8 @@ def split_running_sums(
     return [new[root] for root in roots]
 
 
-def _in_one_pass(node: Node, hints: Hints, least: int) -> bool:
-    rows = hints.numel(node) // max(1, hints(node.shape[node.attrs[0]]))
-    return bool(least) and rows >= least
+def _in_one_pass(node: Node, least: int) -> bool:
+    """Rows of a number that is not known count as many: steps would fill up rows that are short."""
+    (dim,) = node.attrs
+    rows = product(n for i, n in enumerate(node.shape) if i != dim)
+    return least > 0 and (not isinstance(rows, int) or rows >= least)

@@ -10,7 +10,6 @@ import rushlight.ops as ops
 from rushlight.base.dtypes import float32
 from rushlight.compiler import pipeline
 from rushlight.compiler.graph.split_running_sums import split_running_sums
-from rushlight.compiler.sizes import Hints
 from rushlight.engine import realize
 from rushlight.ir.node import Node, buffer_node, topological
 from rushlight.ir.symint import Var
@@ -25,16 +24,16 @@ def names(root: Node) -> set[str]:
 def test_few_rows_and_targets_without_it_take_steps(rows, least, is_one):
     for shape, dim in (((rows, 1100), 1), ((1100, rows), 0)):
         root = ops.scan_running_sum(buffer_node(None, shape, float32), dim)
-        (split,) = split_running_sums(Hints({}), least, [root])
+        (split,) = split_running_sums(least, [root])
         assert ("scan_running_sum" in names(split)) == is_one
         assert ("scan_sum" in names(split)) != is_one
         assert split.shape == root.shape and split.dtype is root.dtype
 
 
-def test_a_size_counts_as_it_was_first_seen():
-    root = ops.scan_running_sum(buffer_node(None, (Var("n", 0), 1100), float32), 1)
-    for seen, is_one in ((7, False), (8, True)):
-        (split,) = split_running_sums(Hints({"n": seen}), 8, [root])
+def test_rows_of_any_number_count_as_many():
+    for shape, is_one in (((Var("n", 0), 1100), True), ((2, Var("n", 0)), False)):
+        root = ops.scan_running_sum(buffer_node(None, shape, float32), 1)
+        (split,) = split_running_sums(8, [root])
         assert ("scan_running_sum" in names(split)) == is_one
 
 
@@ -51,9 +50,9 @@ def test_bits_do_not_tell_how_it_was_done(dtype, dim, monkeypatch):
     asked = []
     for least in (1, 0):
 
-        def split(hints, given, *others, least=least):
+        def split(given, *others, least=least):
             asked.append(least)
-            return split_running_sums(hints, least, *others)
+            return split_running_sums(least, *others)
 
         monkeypatch.setattr(pipeline, "split_running_sums", split)
         monkeypatch.setattr(realize, "PROGRAMS", type(realize.PROGRAMS)())
