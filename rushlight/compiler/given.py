@@ -43,6 +43,7 @@ class Graph:
     numbers    typical values of the scalar inputs, by slot, for people and checks
     place      node -> its position in every recording of this program
     most_buffers  of one kernel of the target; 0: any number
+    one_pass_rows  rows from which the target has running sums in one pass; 0: it has not
     """
 
     inputs: tuple[Node, ...]
@@ -55,3 +56,4 @@ class Graph:
     numbers: tuple[Any, ...] | None = None
     place: Mapping[Node, int] = field(default_factory=dict)
     most_buffers: int = 0
+    one_pass_rows: int = 0

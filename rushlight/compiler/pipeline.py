@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rushlight.compiler.checks import Checks
 from rushlight.compiler.compilation import Compilation, Sites
@@ -20,6 +21,7 @@ from rushlight.compiler.given import Builder, Graph
 from rushlight.compiler.graph.check_first import check_first
 from rushlight.compiler.graph.complex_to_real import complex_to_real, is_complex_graph
 from rushlight.compiler.graph.decompose import decompose
+from rushlight.compiler.graph.split_running_sums import split_running_sums
 from rushlight.compiler.graph.transpose_dots import transpose_dots
 from rushlight.compiler.graph.unroll_reductions import unroll_reductions
 from rushlight.compiler.graph.verify import verify_graph
@@ -75,6 +77,10 @@ def _rewriting(rewrite: Callable[..., list[Node]]) -> Callable[[Compilation], Co
         return replace(state, roots=roots, came_from=traced | state.came_from)
 
     return run
+
+
+def _split_running_sums(state: Compilation) -> Compilation:
+    return _rewriting(partial(split_running_sums, state.graph.one_pass_rows))(state)
 
 
 def _separate_roots(state: Compilation) -> Compilation:
@@ -188,6 +194,8 @@ PASSES: tuple[Pass[Compilation], ...] = (
     # complex nodes -> pairs of real nodes over interleaved memory
     Pass("complex_to_real", _complex_to_real, "graph",
          requires={"primitive"}, ensures={"real"}, verify=_verify_real),
+    # running sums of few rows, or where a scan has no chunks -> scans of chunks and of their sums
+    Pass("split_running_sums", _split_running_sums, "graph", verify=_verify_graph),
     # a product that is read transposed is computed transposed
     Pass("transpose_dots", _rewriting(transpose_dots), "graph", verify=_verify_graph),
     # a reduction of a few elements is written out

@@ -38,6 +38,7 @@ class Caps:
     progress       groups that have begun go on while others wait for them
     index_bytes    of an integer that holds any offset of a buffer
     max_buffers    most buffers of one kernel; 0: any number
+    one_pass_rows  a Scan may be a "running_sum"; worth it from so many rows. 0: it may not
     """
 
     name: str
@@ -54,6 +55,7 @@ class Caps:
     most_groups: int = 1 << 31
     index_bytes: int = 8
     max_buffers: int = 0
+    one_pass_rows: int = 0
     progress: bool = False
     matrices: int = 1
 

@@ -190,7 +190,7 @@ def compile_recording(
 ) -> Program:
     """The program of a recording, compiled now. `build`: the backend's own, if None."""
     graph = symbolic_graph(recording, template, donated, site_text)
-    graph = replace(graph, most_buffers=caps.max_buffers)
+    graph = replace(graph, most_buffers=caps.max_buffers, one_pass_rows=caps.one_pass_rows)
     if build is None:
         build = partial(_build_unkept, backend, caps)
     plan = compile_graph(graph, build, trace, verify=config.check >= 1, first=first)

@@ -32,7 +32,7 @@ from rushlight.ir.node_cache import NodeCache
 PRIMITIVE_KINDS = (
     "movement",  # reshape permute expand slice_ slice_scatter_ flip pad cat unfold
     "reduce",  # reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax_ argmin_
-    "scan",  # scan_sum scan_prod scan_max scan_min scan_argmax scan_argmin
+    "scan",  # scan_sum scan_running_sum scan_prod scan_max scan_min scan_argmax scan_argmin
     "gather",  # gather_nd
     "scatter",  # scatter_nd
     "dot",  # dot dot_sliding

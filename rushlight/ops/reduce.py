@@ -113,6 +113,22 @@ def _scan(name: str, doc: str, reference: Callable, grad: Any, **fields: Any) ->
     )  # fmt: skip
 
 
+# Elements of a running sum that are added to one chain.
+SUM_CHUNK = 512
+
+
+def running_sums(x: np.ndarray, dim: int) -> np.ndarray:
+    """Each chunk a left fold, to which the fold of all chunks before it is added."""
+    moved = np.moveaxis(x, dim, -1)
+    result, before = np.empty(moved.shape, x.dtype), None
+    for start in range(0, moved.shape[-1], SUM_CHUNK):
+        inner = np.cumsum(moved[..., start : start + SUM_CHUNK], axis=-1, dtype=x.dtype)
+        last = inner[..., -1:]
+        result[..., start : start + SUM_CHUNK] = inner if before is None else inner + before
+        before = last if before is None else before + last
+    return np.moveaxis(result, -1, dim)
+
+
 def reverse_sum(x: Any, dim: int) -> Any:
     """Sums from each element to the end."""
     return flip(scan_sum(flip(x, (dim,)), dim), (dim,))
@@ -154,6 +170,10 @@ scan_sum = _scan("scan_sum", "Running sums along dim.",
                  lambda x, dim: np.cumsum(x, axis=dim, dtype=x.dtype),
                  lambda g, dim: (reverse_sum(g, dim),),
                  pair=pairs.by_parts(lambda x, dim: scan_sum(x, dim)))
+scan_running_sum = _scan("scan_running_sum", "Running sums of floats along dim, chunk by chunk.",
+                         running_sums,
+                         lambda g, dim: (flip(scan_running_sum(flip(g, (dim,)), dim), (dim,)),),
+                         pair=pairs.by_parts(lambda x, dim: scan_running_sum(x, dim)))
 scan_prod = _scan("scan_prod", "Running products along dim.",
                   lambda x, dim: np.cumprod(x, axis=dim, dtype=x.dtype), scan_prod_grad)
 scan_max = _scan("scan_max", "The largest so far along dim.",

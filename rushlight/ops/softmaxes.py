@@ -20,9 +20,11 @@ from rushlight.ops.meta import Meta
 from rushlight.ops.movement import flip, permute, reshape
 from rushlight.ops.phases import running_complex_logsumexp, with_turns
 from rushlight.ops.reduce import (
+    SUM_CHUNK,
     reduce_max,
     reduce_sum,
     scan_prod,
+    scan_running_sum,
     scan_sum,
 )
 from rushlight.ops.reductions import whole_sum_dtype
@@ -133,22 +135,25 @@ def _numpy_along(function: Callable) -> Callable:
     return lambda input, dim: function(input, axis=dim) if input.ndim else input  # noqa: A002
 
 
-CHUNK = 512
-
-
 def running_sum(x: Any, dim: int) -> Any:
     """Running sums in chunks, each continued from the sum of all chunks before it.
 
     A plain chain of float adds loses digits with its length; this loses them with its root. The
     first chunk is never added to, so a short sum has the same bits whatever the size.
     """
-    size, lead, trail = x.shape[dim], x.shape[:dim], x.shape[dim + 1 :]
-    if x.dtype.is_integral or (is_static(size) and size <= CHUNK):
+    size = x.shape[dim]
+    if x.dtype.is_integral or (is_static(size) and size <= SUM_CHUNK):
         return scan_sum(x, dim)
-    count = ceildiv(size, CHUNK)
-    padded = pad_dim(x, x.ndim, dim, 0, count * CHUNK - size, 0.0, x.dtype)
-    inner = scan_sum(reshape(padded, (*lead, count, CHUNK, *trail)), dim + 1)
-    totals = slice_dim(inner, inner.shape, dim + 1, CHUNK - 1, 1)
+    return scan_running_sum(x, dim)
+
+
+def running_sum_in_steps(x: Any, dim: int) -> Any:
+    """The same as a scan of all chunks, one of their sums, and additions."""
+    size, lead, trail = x.shape[dim], x.shape[:dim], x.shape[dim + 1 :]
+    count = ceildiv(size, SUM_CHUNK)
+    padded = pad_dim(x, x.ndim, dim, 0, count * SUM_CHUNK - size, 0.0, x.dtype)
+    inner = scan_sum(reshape(padded, (*lead, count, SUM_CHUNK, *trail)), dim + 1)
+    totals = slice_dim(inner, inner.shape, dim + 1, SUM_CHUNK - 1, 1)
     sums = scan_sum(reshape(totals, (*lead, count, *trail)), dim)
     one_later = pad_dim(sums, sums.ndim, dim, 1, 0, 0.0, x.dtype)
     before = slice_dim(one_later, one_later.shape, dim, 0, count)

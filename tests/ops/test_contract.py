@@ -18,7 +18,7 @@ X = buffer_node(None, (3, 4), float32)
 PRIMITIVES = {
     "movement": "reshape permute expand slice_ flip pad cat unfold slice_scatter_",
     "reduce": "reduce_sum reduce_prod reduce_max reduce_min reduce_any reduce_all argmax_ argmin_",
-    "scan": "scan_sum scan_prod scan_max scan_min scan_argmax scan_argmin",
+    "scan": "scan_sum scan_running_sum scan_prod scan_max scan_min scan_argmax scan_argmin",
     "gather": "gather_nd",
     "scatter": "scatter_nd",
     "dot": "dot dot_sliding",

@@ -11,7 +11,10 @@ from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Backend, Caps, Plan
 
 _CAPS = Caps(
-    "interp", vector_bytes=4, dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS))
+    "interp",
+    vector_bytes=4,
+    dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
+    one_pass_rows=1,
 )
 
 

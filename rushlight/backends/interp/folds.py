@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.compiler.tile.ir import CHUNK, PARTIALS
+from rushlight.compiler.tile.ir import CHUNK, PARTIALS, SUM_CHUNK
 
 
 def by_length(values: np.ndarray, lengths: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -123,7 +123,20 @@ _ACCUMULATE: dict[str, Callable[..., np.ndarray]] = {
 }  # fmt: skip
 
 
+def _running_sums(matrix: np.ndarray) -> np.ndarray:
+    """[running sums] of rows."""
+    result, before = np.empty_like(matrix), None
+    for start in range(0, matrix.shape[1], SUM_CHUNK):
+        chunk = slice(start, start + SUM_CHUNK)
+        inner = np.add.accumulate(matrix[:, chunk], axis=1, dtype=matrix.dtype)
+        result[:, chunk] = inner if before is None else inner + before
+        before = inner[:, -1:] if before is None else before + inner[:, -1:]
+    return result
+
+
 def _scan_matrix(kind: str, matrix: np.ndarray) -> np.ndarray:
+    if kind == "running_sum":
+        return _running_sums(matrix)
     if not kind.startswith("arg"):
         running = _ACCUMULATE[kind](matrix, axis=1, dtype=matrix.dtype)
         if kind not in ("max", "min"):

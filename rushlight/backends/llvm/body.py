@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import llvmlite.ir as ir
 
-from rushlight.backends.llvm.access import Accesses, Range, choose_range, ranges_of
+from rushlight.backends.llvm.access import Range, choose_range, ranges_of
 from rushlight.backends.llvm.context import Env, KernelContext, i64, memory_type
 from rushlight.backends.llvm.flatten import flatten_over
-from rushlight.backends.llvm.nest import SCAN_ROWS, emit_map, emit_scan, map_accesses, scan_accesses
+from rushlight.backends.llvm.nest import emit_map, map_accesses
 from rushlight.backends.llvm.reduce import choose_lanes, emit_reduce, reduce_accesses
 from rushlight.backends.llvm.reduce_panels import panel_width
 from rushlight.backends.llvm.rows_ahead import rows_ahead
+from rushlight.backends.llvm.scan import emit_scan, scan_blocks
 from rushlight.backends.llvm.sort import emit_sort, sort_local_bytes
 from rushlight.backends.llvm.turn import TURN_ROWS, find_turn
 from rushlight.backends.llvm.types import Launch
@@ -146,15 +147,14 @@ def _blocks(
     ctx: KernelContext, statement: Map | Reduce | Scan, lent: Sequence[Range]
 ) -> dict[Axis, int]:
     """The lent axes that an instance takes a block of, with its size."""
+    if isinstance(statement, Scan):
+        return scan_blocks(ctx, statement, lent)
     chosen = _lanes_of(ctx, statement, lent)
     if chosen is None:
-        rows = [part.axis for part in lent if part.extent != 1]
-        return {rows[-1]: SCAN_ROWS} if rows and isinstance(statement, Scan) else {}
+        return {}
     axis, is_lent = chosen.axis, chosen in lent and chosen.axis.extent != 1
     if isinstance(statement, Reduce):
         return {axis: _column_block(ctx, axis)} if is_lent else {}
-    if isinstance(statement, Scan):
-        return {axis: ctx.vector_bytes} if is_lent else {}
     ranges = [*lent, *ranges_of(statement.axes)]
     turn = find_turn(ranges, chosen, map_accesses(statement), ctx.target)
     if turn is None:
@@ -172,17 +172,12 @@ def _column_block(ctx: KernelContext, axis: Axis) -> int:
     return max(least, min(most, -(-share // least) * least))
 
 
-def _lanes_of(
-    ctx: KernelContext, statement: Map | Reduce | Scan, lent: Sequence[Range]
-) -> Range | None:
+def _lanes_of(ctx: KernelContext, statement: Map | Reduce, lent: Sequence[Range]) -> Range | None:
     ranges = [*lent, *ranges_of(statement.axes)]
     if isinstance(statement, Reduce):
         flat = flatten_over(statement)
         return choose_lanes(ctx, flat, ranges, reduce_accesses(flat))
-    accesses: Accesses = (
-        map_accesses(statement) if isinstance(statement, Map) else scan_accesses(statement)
-    )
-    return choose_range(ranges, accesses, ctx.target)
+    return choose_range(ranges, map_accesses(statement), ctx.target)
 
 
 # ---- statements --------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ BASELINE_X86 = ("sse4.1",)
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 AMX = ("amx-tile", "amx-bf16", "amx-int8")
 EMULATED = "emulated-amx"
+# Rows for each thread from which running sums are made in one pass: some rows are an instance.
+ONE_PASS_ROWS = 4
 PRODUCTS = ("products-medium", "products-high")
 
 
@@ -119,6 +121,7 @@ def find_caps(override: str = "", threads: int = 0) -> Caps | Missing:
         features=features,
         vector_bytes=split_target(features).vector_bytes,
         threads=threads or available_cores(),
+        one_pass_rows=ONE_PASS_ROWS * (threads or available_cores()),
         stack_tile_bytes=32 << 10,
         dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
     )

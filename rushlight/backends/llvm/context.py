@@ -116,7 +116,7 @@ class KernelContext:
         # Loads may move out of loops down to this depth; None: they stay where they are asked for.
         self.load_depth: int | None = None
         # How far the element is that a vector load asks for as well (rows_ahead.py).
-        self.ahead: Mapping[Buffer, int] = {}
+        self.ahead: Mapping[Buffer, int | Expr] = {}
         # Buffers whose vectors are stored past the caches (streaming.py).
         self.streamed: frozenset[Buffer] = frozenset()
 

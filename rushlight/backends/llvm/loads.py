@@ -17,6 +17,7 @@ from rushlight.backends.llvm.context import I32, PTR, i64, memory_type
 from rushlight.backends.llvm.lane_index import LaneIndexEmitter
 from rushlight.backends.llvm.linear import Linear
 from rushlight.backends.llvm.ops import splat
+from rushlight.compiler.tile.ir import Store
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, make_polynomial
 
@@ -96,8 +97,15 @@ class LoadEmitter(LaneIndexEmitter):
 
     def _ask_ahead(self, buffer: Any, place: ir.Value) -> None:
         if buffer in self.ctx.ahead:  # see rows_ahead.py
-            there = self._step(place, i64(self.ctx.ahead[buffer]), memory_type(buffer.dtype))
+            distance = self.index.emit(self.ctx.ahead[buffer])
+            there = self._step(place, distance, memory_type(buffer.dtype))
             memory.prefetch(self.builder, there, level=2)
+
+    def ask_for(self, store: Store, distance: int) -> None:
+        """Ask for the line that a later store fills, so many elements on."""
+        place = self.pointer(store.dest, self.linear(store.at).base)
+        there = self._step(place, i64(distance), memory_type(store.dest.dtype))
+        memory.prefetch(self.builder, there, to_write=True, level=2)
 
     def _load_of_groups(
         self,

@@ -1,4 +1,4 @@
-"""Statements to loop nests: Map, Scan and Loop. The innermost loop of a Map runs along vectors.
+"""Statements to loop nests: Map, and what others share. The innermost loop runs along vectors.
 
 A vector loop has a body of `unroll` whole vectors and a remainder: masked vectors where the CPU has
 masks for all widths (AVX-512), single elements elsewhere. Both give the same bits.
@@ -20,19 +20,15 @@ from rushlight.backends.llvm.access import (
 )
 from rushlight.backends.llvm.context import Env, KernelContext, i64
 from rushlight.backends.llvm.lanes import Lanes
-from rushlight.backends.llvm.monoid import scan_monoid
-from rushlight.backends.llvm.ops import constant, splat
-from rushlight.backends.llvm.puts import put, put_all, value_and_mask
+from rushlight.backends.llvm.ops import splat
+from rushlight.backends.llvm.puts import put_all, value_and_mask
 from rushlight.backends.llvm.streaming import streamed_buffers, with_streams
 from rushlight.backends.llvm.turn import emit_turned, find_turn
 from rushlight.backends.llvm.values import ValueEmitter
-from rushlight.compiler.tile.ir import Map, Scan, Store
+from rushlight.compiler.tile.ir import Map
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr
 
-# Rows that a scan goes along together, each of which is a chain that waits for itself. The lines
-# that they read and write are often the same place of a cache of eight ways.
-SCAN_ROWS = 4
 # The body gets all points of one turn at once: (env, lanes) of each unrolled vector.
 Body = Callable[[Sequence[tuple[Env, Lanes]]], None]
 
@@ -71,7 +67,7 @@ def emit_map(
         with_loads_from_here(ctx, lambda: emit_ranges(ctx, parts, part, count, unroll, env, body))
 
     if turn is None:
-        streams = streamed_buffers(statement, chosen, count)
+        streams = streamed_buffers(statement.stores, chosen, count)
         with_streams(ctx, streams, chosen, env, rows)
     else:
         others = [r for r in ranges if r is not turn.rows and r is not turn.columns]
@@ -215,60 +211,6 @@ def first_lanes(ctx: KernelContext, left: ir.Value, count: int) -> ir.Value:
     narrow = capped if kind.width == 64 else b.trunc(capped, kind)
     lanes = ir.Constant(ir.VectorType(kind, count), list(range(count)))
     return b.icmp_unsigned("<", lanes, splat(b, narrow, count))
-
-
-def emit_scan(
-    ctx: KernelContext, statement: Scan, env: Env, ranges: Sequence[Range] | None = None
-) -> None:
-    """An inclusive fold along `over`, one element after the other; lanes run along a kept axis."""
-    ranges = ranges_of(statement.axes) if ranges is None else list(ranges)
-    accesses = scan_accesses(statement)
-    chosen = choose_range(ranges, accesses, ctx.target)
-    count = lane_count(ctx, accesses, chosen)
-    unroll = 4
-    if chosen is None and ranges and ranges[-1].extent != 1:
-        # Lanes would gather: some rows one beside the other, each a chain of its own.
-        chosen, count, unroll = ranges[-1], 1, SCAN_ROWS
-    monoid = scan_monoid(statement.kind, statement.value.dtype)
-    over = statement.over
-
-    def body(points: Sequence[tuple[Env, Lanes]]) -> None:
-        b = ctx.builder
-        first = [
-            constant(ir.VectorType(t, lanes.count) if lanes.count > 1 else t, v)
-            for _, lanes in points
-            for t, v in monoid.identity
-        ]
-        stop = ctx.int_expr(b, over.extent, points[0][0])
-        size = len(monoid.identity)
-        with ctx.for_loop(b, i64(0), stop, 1, first) as loop:
-            following: list[ir.Value] = []
-            for n, (point_env, lanes) in enumerate(points):
-                inner = {**point_env, over.name: loop.index}
-                emitter = ValueEmitter(ctx, b, inner, lanes, {})
-                element = [emitter.full(statement.value)]
-                if size == 2:
-                    element.append(emitter.spread(loop.index))
-                carried = loop.carried[n * size : (n + 1) * size]
-                folded = monoid.combine(b, carried, element)
-                put(emitter, Store(statement.dest, statement.at, statement.value), folded[-1])
-                following += folded
-            loop.set_next(following)
-
-    with_loads_from_here(ctx, lambda: emit_ranges(ctx, ranges, chosen, count, unroll, env, body))
-
-
-def scan_accesses(statement: Scan) -> Accesses:
-    accesses = find_accesses([statement.value], [statement.at])
-    if statement.kind in ("argmax", "argmin"):
-        # Positions are int64 lanes: the value counts as 8 bytes wide.
-        return _WideAccesses(accesses.roots, accesses.names, accesses.reads, accesses.writes)
-    return accesses
-
-
-class _WideAccesses(Accesses):
-    def lane_bytes(self, axis: str, target: object) -> int:
-        return 8
 
 
 def total(values: Sequence[int | Expr]) -> int | Expr:

@@ -1,22 +1,22 @@
 """Large results go to memory past the caches: a plain store first reads the line that it fills.
 
-In: a Map, the range its vectors run along, and how many lanes they have. Out: the buffers whose
-stores may stream. Always true: a streamed store fills its vector's bytes at a multiple of them,
-which the kernel checks once for the buffer's address; memory that does not lie so is stored
-plainly, with the same bits. The pool counts finished units with locked instructions, which wait
-until streamed stores are seen.
+In: the stores of a statement, the range its vectors run along, and how many lanes they have. Out:
+the buffers whose stores may stream. Always true: a streamed store fills its vector's bytes at a
+multiple of them, which the kernel checks once for the buffer's address; memory that does not lie so
+is stored plainly, with the same bits. The pool counts finished units with locked instructions,
+which wait until streamed stores are seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from llvmlite import ir
 
 from rushlight.backends.llvm.access import Index, Range, step_along
 from rushlight.backends.llvm.context import I64, Env, KernelContext, i64
-from rushlight.compiler.tile.ir import Buffer, Map, Store
+from rushlight.compiler.tile.ir import Buffer, Store
 from rushlight.ir.scalar import topological
 from rushlight.ir.symint import Expr, VarAtom
 
@@ -25,16 +25,18 @@ STREAM_BYTES = 32 << 20
 ALIGN = 64
 
 
-def streamed_buffers(statement: Map, chosen: Range | None, lanes: int) -> frozenset[Buffer]:
-    """Buffers that the Map fills with whole aligned vectors, and does not read."""
+def streamed_buffers(
+    stores: Sequence[Store], chosen: Range | None, lanes: int
+) -> frozenset[Buffer]:
+    """Buffers that a statement fills with whole aligned vectors, and does not read."""
     whole = None if chosen is None else _whole(chosen)
     if chosen is None or whole is None or whole % lanes or lanes == 1:
         return frozenset()
     if not _is_multiple(chosen.start, chosen, lanes):
         return frozenset()
-    values = [e for s in statement.stores for e in (s.value, s.mask) if e is not None]
+    values = [e for s in stores for e in (s.value, s.mask) if e is not None]
     read = {node.meta[0] for node in topological(tuple(values)) if node.op == "load"}
-    dests = dict.fromkeys(s.dest for s in statement.stores)
+    dests = dict.fromkeys(s.dest for s in stores)
     return frozenset(
         dest
         for dest in dests
@@ -42,7 +44,7 @@ def streamed_buffers(statement: Map, chosen: Range | None, lanes: int) -> frozen
         and dest.role == "out"
         and dest not in read
         and _may_be_large(dest)
-        and all(_fills(s, chosen, lanes) for s in statement.stores if s.dest is dest)
+        and all(_fills(s, chosen, lanes) for s in stores if s.dest is dest)
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from rushlight.backends.llvm.caps import split_target
+from rushlight.backends.llvm.caps import ONE_PASS_ROWS, split_target
 from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS
 from rushlight.compiler.target import Caps
 
@@ -73,6 +73,7 @@ def caps_for(features: str, threads: int = 1) -> Caps:
         features=features,
         vector_bytes=split_target(features).vector_bytes,
         threads=threads,
+        one_pass_rows=ONE_PASS_ROWS * threads,
         dtypes=frozenset(d.name for d in (*ALL_DTYPES, *BYTE_FLOATS)),
     )
 

@@ -8,7 +8,7 @@ the numbers are is fixed here:
 
   Map      independent points; each store evaluates one scalar expression
   Reduce   canonical order [canonical sums], whatever the schedule
-  Scan     inclusive left fold along one axis
+  Scan     inclusive left fold along one axis; kind "running_sum": see [running sums]
   Sort     stable
   DotGrid  one chain of fused multiply-adds over ascending k per output element, from acc = 0
            (unless b slides, see there);
@@ -26,6 +26,10 @@ max, min, any, all do not depend on order (NaN wins in max and min; +0 counts as
 argmax/argmin give the
 lowest flattened index among the extreme elements; NaN wins.
 Sums accumulate in the item's value dtype (the compiler casts bf16/f16 to f32 first).
+
+[running sums] n elements are cut into chunks of SUM_CHUNK (the last may be short). A chunk is one
+chain of additions from left to right, and so are the results of the chunks. An element's result is
+its place in its chunk's chain + that of all chunks before, which the first chunk has not.
 
 [attention] For pairs of a query l and a key s, acc i is product i: one chain of fused multiply-adds
 a(l, k) * b(s, k) over ascending k from 0. A pair is *kept* when `keep` says so (all, if None) and,
@@ -55,13 +59,14 @@ from dataclasses import dataclass, field
 from rushlight.base.dtypes import DType
 from rushlight.ir.scalar import E
 from rushlight.ir.symint import Expr, Var
+from rushlight.ops.reduce import SUM_CHUNK as SUM_CHUNK
 
 CHUNK = 4096
 PARTIALS = 32
 KEY_BLOCK = 64
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
-SCAN_KINDS = ("sum", "prod", "max", "min", "argmax", "argmin")
+SCAN_KINDS = ("sum", "prod", "max", "min", "argmax", "argmin", "running_sum")
 SCATTER_KINDS = ("set", "sum", "prod", "max", "min")
 
 
