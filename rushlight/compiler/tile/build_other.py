@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rushlight.base.dtypes import DType, bfloat16, float16, int64
 from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import piece_of
@@ -28,6 +30,8 @@ from rushlight.ir.symint import Expr
 from rushlight.ir.symint_math import ceildiv, minimum, product
 
 NARROW = (bfloat16, float16)
+# Fewer keys stay in the first cache, however they lie.
+MANY_KEYS = 1 << 12
 
 
 def build_dot(builder: KernelBuilder) -> Kernel:
@@ -153,9 +157,24 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     stored = tuple(Axis(axis.name, n).var for axis, n in zip(axes, node.shape, strict=True))
     place = linear(stored, strides_of(node.shape))
     first = None if node.shape == node.src[0].shape else node.shape[dim]
-    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
     kept = [axis for i, axis in enumerate(axes) if i != dim]
-    return builder.finish([Grid(tuple(kept), (statement,))])
+    grids: list[AnyGrid] = []
+    many = builder.hints(node.src[0].numel()) >= MANY_KEYS
+    if many and _is_read_across(key, axes[dim], kept):
+        # Rows of keys, turned in blocks: the sort would fetch a line of the cache for each of them.
+        rows = builder.scratch(key.dtype, node.src[0].numel())
+        order = (*kept, axes[dim])
+        beside = linear(tuple(a.var for a in order), strides_of(tuple(a.extent for a in order)))
+        grids.append(Grid(tuple(kept), (Map((axes[dim],), (Store(rows, beside, key),)),)))
+        key = s.load(rows, beside)
+    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
+    return builder.finish([*grids, Grid(tuple(kept), (statement,))])
+
+
+def _is_read_across(key: E, over: Axis, kept: Sequence[Axis]) -> bool:
+    """Are elements side by side in memory those of different rows?"""
+    steps = [[coefficient(at, axis.name) for axis in (over, *kept)] for at in index_exprs([key])]
+    return any(along not in (0, 1) and 1 in others for along, *others in steps)
 
 
 def build_scatter(builder: KernelBuilder, donatable: frozenset[Node]) -> Kernel:
