@@ -76,6 +76,8 @@ TURNED = {
     "argmin": lambda x, dim: x.argmin(dim),
     "var": lambda x, dim: x.var(dim),
     "softmax": lambda x, dim: x.softmax(dim),
+    "sort": lambda x, dim: x.round().sort(dim, stable=True).indices,
+    "topk": lambda x, dim: x.topk(2, dim).values,
 }
 
 

@@ -11,6 +11,7 @@ from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     AnyGrid,
     Axis,
+    Buffer,
     DotGrid,
     Grid,
     Map,
@@ -158,17 +159,29 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     place = linear(stored, strides_of(node.shape))
     first = None if node.shape == node.src[0].shape else node.shape[dim]
     kept = [axis for i, axis in enumerate(axes) if i != dim]
-    grids: list[AnyGrid] = []
+    out = builder.output(node)
     many = builder.hints(node.src[0].numel()) >= MANY_KEYS
-    if many and _is_read_across(key, axes[dim], kept):
-        # Rows of keys, turned in blocks: the sort would fetch a line of the cache for each of them.
-        rows = builder.scratch(key.dtype, node.src[0].numel())
-        order = (*kept, axes[dim])
-        beside = linear(tuple(a.var for a in order), strides_of(tuple(a.extent for a in order)))
-        grids.append(Grid(tuple(kept), (Map((axes[dim],), (Store(rows, beside, key),)),)))
-        key = s.load(rows, beside)
-    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
-    return builder.finish([*grids, Grid(tuple(kept), (statement,))])
+    if not (many and _is_read_across(key, axes[dim], kept)):
+        statement = Sort(axes[dim], key, bool(descending), out, place, first)
+        return builder.finish([Grid(tuple(kept), (statement,))])
+    # Keys and results are turned in blocks: the sort would fetch a line of the cache for each.
+    over, found = axes[dim], Axis(axes[dim].name, node.shape[dim])
+    keys, row = _rows(builder, key.dtype, kept, over)
+    turned = Grid(tuple(kept), (Map((over,), (Store(keys, row, key),)),))
+    results, to = _rows(builder, int64, kept, found)
+    statement = Sort(over, s.load(keys, row), bool(descending), results, to, first)
+    back = Map((found,), (Store(out, place, s.load(results, to)),))
+    return builder.finish([turned, Grid(tuple(kept), (statement,)), Grid(tuple(kept), (back,))])
+
+
+def _rows(
+    builder: KernelBuilder, dtype: DType, kept: Sequence[Axis], over: Axis
+) -> tuple[Buffer, int | Expr]:
+    """Memory with one axis innermost, and the place of an element."""
+    order = (*kept, over)
+    extents = tuple(axis.extent for axis in order)
+    at = linear(tuple(axis.var for axis in order), strides_of(extents))
+    return builder.scratch(dtype, product(extents)), at
 
 
 def _is_read_across(key: E, over: Axis, kept: Sequence[Axis]) -> bool:
