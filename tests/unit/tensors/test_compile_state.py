@@ -253,6 +253,38 @@ def case_tensor_attribute_appears():
     return f, [lambda: setattr(weight, "gain", 3), lambda: delattr(weight, "gain")]
 
 
+def case_method_of_an_object_of_ours_is_hidden():
+    layer = nn.Linear(3, 3)
+    return lambda x: layer(x).detach(), [
+        lambda: setattr(layer, "forward", lambda x: x + 7),
+        lambda: delattr(layer, "forward"),
+    ]
+
+
+def case_attribute_of_a_layer_appears():
+    layer = nn.Linear(3, 3)
+
+    def f(x):
+        try:
+            return (layer(x) * layer.factor).detach()
+        except AttributeError:
+            return layer(x).detach()
+
+    return f, [lambda: setattr(layer, "factor", 3.0), lambda: delattr(layer, "factor")]
+
+
+def case_class_of_an_object():
+    layer, other = nn.Sequential(nn.ReLU()), Base()
+
+    def f(x):
+        return other.apply(layer(x))
+
+    return f, [
+        lambda: setattr(layer[0], "__class__", nn.Tanh),
+        lambda: setattr(other, "__class__", type("Other", (), {"apply": lambda self, x: x - 1})),
+    ]
+
+
 def case_hooks_of_all_modules():
     layer = nn.Linear(3, 3)
     handles = []
