@@ -32,6 +32,23 @@ def check_choices(backend: Any, mode: str | None, options: Any) -> None:
         check_options(options)
 
 
+def check_region(name: Any, recompile_limit: Any, shapes_spec: Any) -> None:
+    """TypeError for a name or limit of another type; sizes become symbolic by themselves."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"compile: name must be a str or None, got {type(name).__name__}")
+    is_number = isinstance(recompile_limit, int) and not isinstance(recompile_limit, bool)
+    if recompile_limit is not None and not is_number:
+        kind = type(recompile_limit).__name__
+        raise TypeError(f"compile: recompile_limit must be an int or None, got {kind}")
+    if shapes_spec is not None and shapes_spec != {}:
+        if not isinstance(shapes_spec, dict):
+            kind = type(shapes_spec).__name__
+            raise TypeError(f"shapes_spec must be ParamsSpec, dict, or None, got {kind}")
+        raise NotImplementedError(
+            "compile: shapes_spec is not supported; sizes become symbolic where they vary"
+        )
+
+
 def settings_of(mode: str | None, options: Any) -> dict[str, Value]:
     """Overrides of `base/config.py` for compiling; {}: none. Options that PyTorch's compiler does
     not know are for a backend of another name, and change nothing."""

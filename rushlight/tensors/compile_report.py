@@ -46,9 +46,11 @@ class Event:
 class History:
     """The events of one compiled function. `why` is the reason for the capture that runs."""
 
-    def __init__(self, owner: Any, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, owner: Any, function: Callable[..., Any], given_name: str | None = None
+    ) -> None:
         self._owner = weakref.ref(owner)  # counts the replays
-        self._function = function
+        self._function, self._given_name = function, given_name
         _HISTORIES.append(weakref.ref(self, _HISTORIES.remove))
         self.events: deque[Event] = deque(maxlen=MAX_EVENTS)
         self.captures = 0
@@ -62,7 +64,7 @@ class History:
         """The function and where it is."""
         function = self._function
         code = getattr(getattr(function, "forward", function), "__code__", None)
-        name = getattr(function, "__name__", type(function).__name__)
+        name = self._given_name or getattr(function, "__name__", type(function).__name__)
         return f"{name} at {code.co_filename}:{code.co_firstlineno}" if code else name
 
     def begin(self, key: tuple, entries: Sequence[Entry], tensors: Sequence[Any]) -> None:

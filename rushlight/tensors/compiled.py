@@ -37,7 +37,7 @@ from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, describe, last_call
-from rushlight.tensors.compile_choices import check_choices, settings_of
+from rushlight.tensors.compile_choices import check_choices, check_region, settings_of
 from rushlight.tensors.compile_report import History
 from rushlight.tensors.generator import Generator
 from rushlight.tensors.loop_turns import call_begins
@@ -63,7 +63,11 @@ def compile(  # noqa: A001  (PyTorch's name)
     backend: Any = None,
     mode: str | None = None,
     options: Any = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Make a function, module or whole training step replay as one program.
 
@@ -77,8 +81,15 @@ def compile(  # noqa: A001  (PyTorch's name)
     machine; the result's `tuned` says which. The option max_autotune_gemm_backends names who may
     make products on GPUs. Other modes and options change nothing.
 
+    `name` is what reports call the function. `recompile_limit`: so many captures are kept to be
+    replayed; further calls that none of them serves run as ordinary lazy code, with a warning, and
+    with `fullgraph` they are an error. `isolate_recompiles` is accepted: what one call of `compile`
+    gives never counts for another's. `shapes_spec` (of sizes that are symbolic) must be None or {}.
+
     RuntimeError: a backend or mode that is not known, mode and options together, an option of
-    another type than PyTorch's. SettingError (a ValueError): a maker that is not known.
+    another type than PyTorch's. TypeError: a name that is no text, a limit that is no whole number.
+    NotImplementedError: a specification of shapes. SettingError (a ValueError): a maker that is not
+    known.
 
     >>> import rushlight as torch
     >>> double = torch.compile(lambda x: x * 2)
@@ -88,20 +99,26 @@ def compile(  # noqa: A001  (PyTorch's name)
     if model is None:
         return functools.partial(
             compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-            options=options, disable=disable,
+            options=options, name=name, disable=disable, recompile_limit=recompile_limit,
+            isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec,
         )  # fmt: skip
     if disable:
         return model
     if not callable(model):
         raise TypeError(f"compile: expected a callable, got {type(model).__name__}")
     check_choices(backend, mode, options)
+    check_region(name, recompile_limit, shapes_spec)
     if callable(backend):
         compiled: Any = BackendFunction(model, backend)
     else:
-        compiled = CompiledFunction(model, fullgraph, settings_of(mode, options))
+        compiled = CompiledFunction(
+            model, fullgraph, settings_of(mode, options), name, recompile_limit
+        )
     if hasattr(model, "_parameters") and hasattr(model, "forward"):
-        settings = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
-                    "options": options}  # fmt: skip
+        settings = {
+            "fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode,
+            "options": options, "name": name, "recompile_limit": recompile_limit,
+        }  # fmt: skip
         return LEGACY.optimized(model, compiled, settings)
     return functools.update_wrapper(compiled, model, updated=())  # type: ignore[arg-type]
 
@@ -140,8 +157,9 @@ class CompiledFunction:
     """What `compile` gives for a function. `captures` and `replays` count calls."""
 
     def __init__(
-        self, fn: Callable[..., Any], fullgraph: bool, settings: Mapping[str, Value]
-    ) -> None:
+        self, fn: Callable[..., Any], fullgraph: bool, settings: Mapping[str, Value],
+        name: str | None = None, limit: int | None = None,
+    ) -> None:  # fmt: skip
         self._fn = fn
         self._settings = settings
         self._fullgraph = fullgraph
@@ -151,7 +169,8 @@ class CompiledFunction:
         self._last: LastCall | None = None
         self._flushed: WeakSet[Program] = WeakSet()  # by flushes after its calls
         self.captures = self.replays = 0
-        self.history = History(self, fn)
+        self._limit, self._kept = limit, 0
+        self.history = History(self, fn, name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -192,12 +211,16 @@ class CompiledFunction:
                     self._last = last_call(entry, args, kwargs)
                     return result
             else:
-                self.history.begin(key, kind.entries, tensors)
-                return self._capture_as_asked(kind, leaves, spec, tensors, args, kwargs)
+                return self._capture_as_asked(key, kind, leaves, spec, tensors, args, kwargs)
         return self._fn(*args, **kwargs)
 
-    def _capture_as_asked(self, kind: _Kind, *call: Any) -> Any:
-        """Capture a call under the settings of `mode` and `options`."""
+    def _capture_as_asked(self, key: Any, kind: _Kind, *call: Any) -> Any:
+        """Capture a call, as the arguments of `compile` say."""
+        _, _, tensors, args, kwargs = call
+        if self._limit is not None and self._kept >= self._limit:
+            self._say(f"recompile_limit ({self._limit}) captures are kept already")
+            return self._fn(*args, **kwargs)
+        self.history.begin(key, kind.entries, tensors)
         if not self._settings:
             return self._capture(kind, *call)
         with config.override(**self._settings):
@@ -285,6 +308,7 @@ class CompiledFunction:
     def _keep(self, kind: _Kind, entry: Entry, snapshot: Snapshot) -> bool:
         """Keep a replay; True when there were so many that there will be no further ones."""
         kind.entries.insert(0, entry)
+        self._kept += 1
         self.history.compiled(entry, snapshot.count + len(snapshot.tensors))
         del kind.entries[MAX_ENTRIES:]
         kind.refusals = 0
