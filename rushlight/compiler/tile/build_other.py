@@ -33,6 +33,8 @@ from rushlight.ir.symint_math import ceildiv, minimum, product
 NARROW = (bfloat16, float16)
 # Fewer keys stay in the first cache, however they lie.
 MANY_KEYS = 1 << 12
+# More operations than these are not left to the sort.
+LONG_KEY = 32
 
 
 def build_dot(builder: KernelBuilder) -> Kernel:
@@ -161,6 +163,12 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     kept = [axis for i, axis in enumerate(axes) if i != dim]
     out = builder.output(node)
     many = builder.hints(node.src[0].numel()) >= MANY_KEYS
+    if many and len(s.topological((key,))) > LONG_KEY:
+        # Computed by vectors, where the sort takes one key after the other.
+        keys, row = _rows(builder, key.dtype, kept, axes[dim])
+        made = Grid((*kept, axes[dim]), (Map((), (Store(keys, row, key),)),))
+        statement = Sort(axes[dim], s.load(keys, row), bool(descending), out, place, first)
+        return builder.finish([made, Grid(tuple(kept), (statement,))])
     if not (many and _is_read_across(key, axes[dim], kept)):
         statement = Sort(axes[dim], key, bool(descending), out, place, first)
         return builder.finish([Grid(tuple(kept), (statement,))])
