@@ -50,6 +50,12 @@ def column_sums(torch, rng):
     return Case(lambda: x.sum(0), {"byte": 4.0 * SIZE})
 
 
+def turned_means(torch, rng):
+    """Of what lies in memory in another order than the result."""
+    x = normal(torch, rng, 64, 64, 1024).permute(2, 0, 1)
+    return Case(lambda: x.mean(1), {"byte": 4.0 * x.numel()})
+
+
 def embedding_backward(torch, rng):
     weight = normal(torch, rng, VOCAB, WIDTH).requires_grad_()
     tokens = from_numpy(torch, rng.integers(0, VOCAB, 16384))
@@ -60,6 +66,10 @@ def embedding_backward(torch, rng):
         return list(torch.autograd.grad(y, [weight], g))
 
     return Case(run, {"byte": 4.0 * WIDTH * (16384 + VOCAB)})
+
+
+def flipped(torch, x):
+    return Case(lambda: x.flip(1), {"byte": 8.0 * SIZE})
 
 
 def moments(y):
@@ -83,6 +93,8 @@ MAKERS = {
     "transpose": transpose,
     "swap heads": swap_heads,
     "column sums": column_sums,
+    "turned means": turned_means,
+    "flip": lambda torch, rng: flipped(torch, normal(torch, rng, ROWS, COLUMNS)),
     "embedding backward": embedding_backward,
     "rand": lambda torch, rng: random_fill(torch, torch.rand),
     "randn": lambda torch, rng: random_fill(torch, torch.randn),

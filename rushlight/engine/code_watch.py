@@ -135,6 +135,11 @@ class Codes:
     def user(self) -> list[tuple[types.CodeType, dict]]:
         return [pair for pair in self.ran.values() if kind_of_code(*pair) == "user"]
 
+    def guarded(self) -> list[Any]:
+        """What modules of ours whose code ran read and others change: their GUARDED."""
+        spaces = {id(namespace): namespace for _, namespace in self.ran.values()}
+        return [value for space in spaces.values() for value in space.get("GUARDED", ())]
+
     def attributes(self) -> frozenset[str]:
         """Every attribute name that the code, ours included, can read without computing it."""
         return frozenset().union(*(names_of(code).attributes for code, _ in self.ran.values()))

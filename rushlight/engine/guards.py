@@ -70,6 +70,8 @@ def take_snapshot(
         walk.value(value, "an argument")
     for code, namespace in codes.user():
         walk.names(code, namespace)
+    for value in codes.guarded():
+        walk.value(value, "what all modules have")
     walk.check_found(codes)
     return walk.snapshot
 
@@ -100,7 +102,7 @@ class _Walk:
             self.snapshot.tensors.append(value)
             for part in self.ways.parts(value):
                 self.value(part, f"a hook of {name}")
-            if value.__dict__:
+            if value.__dict__ or self.everything:
                 self.whole_dict(value.__dict__, name)
         elif isinstance(value, (dict, types.MappingProxyType)):
             self.whole_dict(value, name)
@@ -274,7 +276,7 @@ class _Walk:
         if value.nbytes > MAX_ARRAY_BYTES or value.dtype.hasobject:
             self.refuse(f"{name} is a numpy array of {value.nbytes} bytes")
         else:
-            self.snapshot.add_other(value.tobytes, name)
+            self.snapshot.add_other(functools.partial(_array_state, value), name)
 
 
 def _is_harmless_import(root: str) -> bool:
@@ -351,6 +353,10 @@ def _reads_state(fn: Any, seen: set[int]) -> bool:
         else not isinstance(value, SIMPLE)
         for value in values
     )  # fmt: skip
+
+
+def _array_state(value: np.ndarray) -> bytes:
+    return b"%r %r " % (value.shape, value.dtype.str) + value.tobytes()
 
 
 def _ids(value: Any) -> frozenset:

@@ -162,6 +162,8 @@ class _Sources:
         self.pickers = [_picker(names) for _, names, _ in entries]
         self.functions = [f for f, _ in snapshot._functions]
         self.holders = [h for h, _ in snapshot._holders]
+        # A method may be hidden by a new attribute, and code may ask for one that was not there.
+        self.namespaces = [space for _, space in snapshot._holders]
         self.names = [
             [f"{n}[{k!r}]" if isinstance(k, SIMPLE) else f"{n}[...]" for d, n in whole for k in d],
             [n for d, n in whole for _ in d],
@@ -170,6 +172,8 @@ class _Sources:
             [f"{n}.{k}" if n else k for _, ks, n in entries for k in ks],
             [n for _, n in snapshot._functions for _ in range(3)],
             ["an object's attributes"] * len(self.holders),
+            ["the class of an object"] * len(self.holders),
+            ["the number of an object's attributes"] * len(self.holders),
         ]
 
     def read(self) -> tuple[Iterable[Any], ...]:
@@ -182,6 +186,8 @@ class _Sources:
             _chain(map(_call, self.pickers, self.spaces)),  # type: ignore[arg-type]
             _chain(map(_function_parts, self.functions)),
             map(_namespace, self.holders),
+            map(type, self.holders),
+            map(len, self.namespaces),
         )
 
     def write(self, checks: Checks) -> None:
@@ -210,8 +216,10 @@ class _Sources:
             for part in ("__code__", "__defaults__", "__kwdefaults__"):
                 checks.add_same(f"{checks.name(function)}.{part}", getattr(function, part))
             checks.next()
-        for holder in self.holders:
-            checks.add_same(f"{checks.name(holder)}.__dict__", holder.__dict__)
+        for holder, space in zip(self.holders, self.namespaces, strict=True):
+            name, known = checks.name(holder), checks.name(space)
+            checks.add(f"{name}.__dict__ is {known} and len({known}) == {len(space)}")
+            checks.add(f"type({name}) is {checks.name(type(holder))}")
             checks.next()
 
     def flats(self) -> list[_Flat]:

@@ -36,7 +36,7 @@ def _wide_multiply(x: s.E, factor: int) -> tuple[s.E, s.E]:
     """The high and low halves of a 64-bit product."""
     product = s.mul(s.cast(x, uint64), s.const(factor, uint64))
     high = s.cast(s.shr(product, s.const(32, uint64)), uint32)
-    return high, s.cast(product, uint32)
+    return high, s.mul(x, s.const(factor, uint32))
 
 
 def _halves(x: s.E) -> tuple[s.E, s.E]:

@@ -45,6 +45,8 @@ HOOK_FIELDS = (
 # Hooks of the steps of all optimizers.
 _global_pre_hooks: OrderedDict[int, Hook] = OrderedDict()
 _global_post_hooks: OrderedDict[int, Hook] = OrderedDict()
+# A compiled call, which replays without this code, looks at these, too.
+GUARDED = (_global_pre_hooks, _global_post_hooks)
 
 
 def register_optimizer_step_pre_hook(hook: Hook) -> Handle:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rushlight.autograd.mode import STATE
+from rushlight.base.devices import CURRENT
 from rushlight.engine.realize import LOCK
 from rushlight.engine.snapshot import SIMPLE
 from rushlight.engine.watch import settings_family
@@ -25,15 +26,19 @@ Entry = Replay | GraphReplay
 _modes = operator.attrgetter("grad", "inference")
 
 
-_MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting of kernels")
+_MODES = ("grad mode", "inference mode", "default dtype", "autocast", "a setting of kernels",
+          "default device")  # fmt: skip
 
 
 def call_mode() -> tuple:
     """What a call depends on beside its arguments and what its code reads: _MODES."""
-    return (*_modes(STATE), Defaults.dtype, AUTOCAST.dtype, settings_family())
+    own = Defaults.dtype, AUTOCAST.dtype, settings_family(), CURRENT.stack[-1]
+    return (*_modes(STATE), *own)
 
 
 _storage = operator.attrgetter("_storage")
+# Attributes that a program gave a tensor: its code may ask for them.
+_own = operator.attrgetter("__dict__")
 
 
 class LastCall:
@@ -53,6 +58,7 @@ class LastCall:
                 list(map(self.read, args)) == self.parts
                 and call_mode() == self.modes
                 and (len(args) < 2 or len(set(map(_storage, args))) == len(args))
+                and not any(map(_own, args))
             )
         except (AttributeError, ValueError):  # no tensor; memory of others, compared by elements
             return NotImplemented
@@ -68,7 +74,7 @@ def last_call(entry: Entry, args: tuple, kwargs: dict) -> LastCall | None:
     shared = isinstance(entry, GraphReplay)  # does it read memory of others as it is?
     plain = not kwargs and all(
         type(a) is Tensor and a._view is None and a._grad is None
-        and (shared or a._storage.foreign is None)
+        and (shared or a._storage.foreign is None) and not a.__dict__
         for a in args
     )  # fmt: skip
     if not plain or len(set(map(_storage, args))) != len(args):
@@ -76,26 +82,39 @@ def last_call(entry: Entry, args: tuple, kwargs: dict) -> LastCall | None:
     return LastCall(entry, args)
 
 
-_TENSOR_PARTS = ("shape", "dtype", "requires_grad", "class", "strides", "memory of another library")
+_TENSOR_PARTS = ("shape", "dtype", "requires_grad", "class", "attributes", "strides",
+                 "memory of another library")  # fmt: skip
 
 
 def describe(leaf: Any) -> Any:
-    """Of a tensor _TENSOR_PARTS, of a number or text its value, else which object it is."""
+    """Of a tensor _TENSOR_PARTS, of a number or text its value, else which object it is.
+
+    TypeError: a tensor has attributes that are more than numbers and texts.
+    """
     if isinstance(leaf, Tensor):
+        own = tuple((name, *_value(value)) for name, value in leaf.__dict__.items())
         view = leaf._view
         if view is None and leaf._storage.foreign is None:
-            return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf))
+            return (leaf._shape, leaf._dtype, leaf.requires_grad, type(leaf), own)
         return (
             leaf._shape,
             leaf._dtype,
             leaf.requires_grad,
             type(leaf),
+            own,
             leaf.stride(),
             view is None,
         )
     if isinstance(leaf, SIMPLE):
-        return (leaf.__class__, leaf, str(leaf) if leaf.__class__ is float else None)
+        return _value(leaf)
     return (type(leaf), id(leaf))
+
+
+def _value(value: Any) -> tuple:
+    """Of a number or text: equal ones of one class are the same."""
+    if not isinstance(value, SIMPLE):
+        raise TypeError(f"a tensor has an attribute of class {type(value).__name__}")
+    return (value.__class__, value, str(value) if value.__class__ is float else None)
 
 
 def aliases(tensors: Sequence[Tensor]) -> tuple:

@@ -266,6 +266,7 @@ class CompiledFunction:
             session, first = Session(), GradFn((), ()).sequence
             session.counters = [(t, t._counter.version) for t in guards.tensors]
             holders = _arguments_in_memory(session, tensors)
+            own = [(t, dict(t.__dict__)) for t in guards.tensors]
             try:
                 with session, CodeWatch() as watch:
                     result = self._fn(*args, **kwargs)
@@ -277,6 +278,7 @@ class CompiledFunction:
                 if reason:
                     raise Refused(reason)
                 changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
+                changed = changed or _changed_attributes(own, result)
                 if not guards.holds() or mode != call_mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
@@ -394,3 +396,14 @@ def _changed_arguments(leaves: list, spec: Any, args: tuple, kwargs: dict) -> st
     now, shape = flatten((args, kwargs))
     same = shape == spec and all(a is b for a, b in zip(now, leaves, strict=True))
     return "" if same else "a container that it was given"
+
+
+def _changed_attributes(before: Sequence[tuple[Tensor, dict]], result: Any) -> str:
+    """Did the call give a tensor an attribute, or take one away? A replay would not."""
+    known = {id(tensor) for tensor, _ in before}
+    made = [t for t in flatten(result)[0] if isinstance(t, Tensor) and id(t) not in known]
+    for tensor, own in (*before, *((t, {}) for t in made)):
+        now = tensor.__dict__
+        if now.keys() != own.keys() or any(now[name] is not value for name, value in own.items()):
+            return "an attribute of a tensor"
+    return ""

@@ -67,3 +67,25 @@ def test_an_image_is_the_same_alone_and_in_a_batch(name):
     whole = BATCHED[name](IMAGES)
     for count in (1, 2, 5):
         assert torch.equal(BATCHED[name](IMAGES[:count]), whole[:count]), count
+
+
+TURNED = {
+    "sum": lambda x, dim: x.sum(dim),
+    "mean": lambda x, dim: x.mean(dim),
+    "amax": lambda x, dim: x.amax(dim),
+    "argmin": lambda x, dim: x.argmin(dim),
+    "var": lambda x, dim: x.var(dim),
+    "softmax": lambda x, dim: x.softmax(dim),
+    "sort": lambda x, dim: x.round().sort(dim, stable=True).indices,
+    "topk": lambda x, dim: x.topk(2, dim).values,
+}
+
+
+@pytest.mark.parametrize("shape", [(130, 6, 70), (2, 4200, 3)])
+@pytest.mark.parametrize("dims", [(2, 0, 1), (1, 2, 0), (2, 1, 0)])
+@pytest.mark.parametrize("name", TURNED)
+def test_a_turned_tensor_is_reduced_as_its_copy(name, dims, shape):
+    x = torch.randn(*shape).permute(dims)
+    copy = x.contiguous()
+    for dim in range(3):
+        assert torch.equal(TURNED[name](x, dim), TURNED[name](copy, dim)), dim

@@ -34,7 +34,12 @@ class Library:
 
 @functools.cache
 def target_machine(cpu: str, features: str, triple: str = "") -> llvm.TargetMachine:
-    """The code generator for a CPU. Code is position independent and small."""
+    """The code generator for a CPU. Code is position independent and small.
+
+    One level of optimization for kernels of all sizes: of a GPT step 1, 2 and 3 take equally long
+    (1.3 s for 43 kernels) and make equally fast code; 0 takes 0.4 s, and the step 2.7 times as
+    long.
+    """
     initialize()
     if triple:
         initialize_all()

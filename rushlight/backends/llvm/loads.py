@@ -1,8 +1,8 @@
 """Loads of one element or of many lanes, by how the index differs between the lanes.
 
-Coefficient 1 of the lane axis is a vector load, 0 a scalar load, 2 or 4 every second or fourth
-element of as many vectors, a few neighbours each in several lanes one short vector; all else is a
-gather.
+Coefficient 1 of the lane axis is a vector load, -1 one that is turned round, 0 a scalar load, 2 or
+4 every second or fourth element of as many vectors, a few neighbours each in several lanes one
+short vector; all else is a gather.
 """
 
 from __future__ import annotations
@@ -67,6 +67,8 @@ class LoadEmitter(LaneIndexEmitter):
         kind = ir.VectorType(memory_type(buffer.dtype), self.lanes.count)
         if linear.extra is None and linear.stride == 1:
             return self._load_vector(buffer, linear.base, kind, mask, other)
+        if linear.extra is None and linear.stride == -1:
+            return self._load_backward(buffer, linear.base, kind, mask, other)
         if linear.extra is None:
             side = side_of_group(buffer.size, linear.base, linear.stride)
             if side is not None:
@@ -94,6 +96,22 @@ class LoadEmitter(LaneIndexEmitter):
             return memory.load_vector(b, place, kind, buffer.dtype, mask, other)
 
         return self.numbered(key, inputs, load, self._load_floor())
+
+    def _load_backward(
+        self,
+        buffer: Any,
+        base: int | Expr,
+        kind: ir.VectorType,
+        mask: ir.Value | None,
+        other: ir.Value | None,
+    ) -> ir.Value:
+        """Elements from `base` down, as in a flip."""
+        lanes, b = range(kind.count - 1, -1, -1), self.builder
+        masks, others = (
+            None if v is None else memory.shuffle(b, v, v, lanes) for v in (mask, other)
+        )
+        found = self._load_vector(buffer, base - (kind.count - 1), kind, masks, others)
+        return memory.shuffle(b, found, found, lanes)
 
     def _ask_ahead(self, buffer: Any, place: ir.Value) -> None:
         if buffer in self.ctx.ahead:  # see rows_ahead.py

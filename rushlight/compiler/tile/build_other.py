@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rushlight.base.dtypes import DType, bfloat16, float16, int64
 from rushlight.compiler.graph.in_range import is_in_range
 from rushlight.compiler.tile.build_map import piece_of
@@ -9,6 +11,7 @@ from rushlight.compiler.tile.coords import linear, strides_of, unravel
 from rushlight.compiler.tile.ir import (
     AnyGrid,
     Axis,
+    Buffer,
     DotGrid,
     Grid,
     Map,
@@ -28,6 +31,10 @@ from rushlight.ir.symint import Expr
 from rushlight.ir.symint_math import ceildiv, minimum, product
 
 NARROW = (bfloat16, float16)
+# Fewer keys stay in the first cache, however they lie.
+MANY_KEYS = 1 << 12
+# More operations than these are not left to the sort.
+LONG_KEY = 32
 
 
 def build_dot(builder: KernelBuilder) -> Kernel:
@@ -153,9 +160,42 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     stored = tuple(Axis(axis.name, n).var for axis, n in zip(axes, node.shape, strict=True))
     place = linear(stored, strides_of(node.shape))
     first = None if node.shape == node.src[0].shape else node.shape[dim]
-    statement = Sort(axes[dim], key, bool(descending), builder.output(node), place, first)
     kept = [axis for i, axis in enumerate(axes) if i != dim]
-    return builder.finish([Grid(tuple(kept), (statement,))])
+    out = builder.output(node)
+    many = builder.hints(node.src[0].numel()) >= MANY_KEYS
+    if many and len(s.topological((key,))) > LONG_KEY:
+        # Computed by vectors, where the sort takes one key after the other.
+        keys, row = _rows(builder, key.dtype, kept, axes[dim])
+        made = Grid((*kept, axes[dim]), (Map((), (Store(keys, row, key),)),))
+        statement = Sort(axes[dim], s.load(keys, row), bool(descending), out, place, first)
+        return builder.finish([made, Grid(tuple(kept), (statement,))])
+    if not (many and _is_read_across(key, axes[dim], kept)):
+        statement = Sort(axes[dim], key, bool(descending), out, place, first)
+        return builder.finish([Grid(tuple(kept), (statement,))])
+    # Keys and results are turned in blocks: the sort would fetch a line of the cache for each.
+    over, found = axes[dim], Axis(axes[dim].name, node.shape[dim])
+    keys, row = _rows(builder, key.dtype, kept, over)
+    turned = Grid(tuple(kept), (Map((over,), (Store(keys, row, key),)),))
+    results, to = _rows(builder, int64, kept, found)
+    statement = Sort(over, s.load(keys, row), bool(descending), results, to, first)
+    back = Map((found,), (Store(out, place, s.load(results, to)),))
+    return builder.finish([turned, Grid(tuple(kept), (statement,)), Grid(tuple(kept), (back,))])
+
+
+def _rows(
+    builder: KernelBuilder, dtype: DType, kept: Sequence[Axis], over: Axis
+) -> tuple[Buffer, int | Expr]:
+    """Memory with one axis innermost, and the place of an element."""
+    order = (*kept, over)
+    extents = tuple(axis.extent for axis in order)
+    at = linear(tuple(axis.var for axis in order), strides_of(extents))
+    return builder.scratch(dtype, product(extents)), at
+
+
+def _is_read_across(key: E, over: Axis, kept: Sequence[Axis]) -> bool:
+    """Are elements side by side in memory those of different rows?"""
+    steps = [[coefficient(at, axis.name) for axis in (over, *kept)] for at in index_exprs([key])]
+    return any(along not in (0, 1) and 1 in others for along, *others in steps)
 
 
 def build_scatter(builder: KernelBuilder, donatable: frozenset[Node]) -> Kernel:

@@ -100,14 +100,19 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
         elif group.at[member] == group.axes:
             parts = member.src if is_interleaved(member) else (member,)
             roots += [_probe(builder, part, part) for part in parts]
-    row_votes = column_votes = 0
+    # Whole rows are also written, along the innermost dim; a result for each row is small.
+    is_written = any(at == group.axes for at in map(group.at.get, group.members))
+    columns = kept[-1:] if is_written else kept[::-1]  # of equals the innermost one
+    votes, row_votes = dict.fromkeys(columns, 0), 0
     for at in index_exprs(roots):
-        along_row, along_column = (coefficient(at, f"d{d[-1]}") for d in (reduced, kept))
-        if 0 in (along_row, along_column):
-            continue  # what one of the two does not move is small: it stays in the cache
-        row_votes += along_row in NEIGHBOURS
-        column_votes += along_column in NEIGHBOURS
-    return kept[-1] if column_votes > row_votes else None
+        along_row, *along = (coefficient(at, f"d{d}") for d in (reduced[-1], *columns))
+        if along_row == 0:
+            continue  # what does not move is small: it stays in the cache
+        for d, step in zip(columns, along, strict=True):
+            votes[d] += step in NEIGHBOURS
+        row_votes += along_row in NEIGHBOURS and along[0] != 0
+    column = max(votes, key=lambda d: votes[d])
+    return column if votes[column] > row_votes else None
 
 
 def _probe(builder: KernelBuilder, node: Node, computed: Node | None) -> E:

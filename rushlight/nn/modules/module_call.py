@@ -17,6 +17,8 @@ from rushlight.nn.modules.module_walk import ModuleWalk
 from rushlight.tensors.loop_turns import call_begins
 
 Hook = Callable[..., Any]
+# A compiled call, which replays without this code, looks at these, too.
+GUARDED = global_hooks.CALL_HOOKS
 
 
 class ModuleCall(ModuleWalk):

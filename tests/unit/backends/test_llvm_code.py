@@ -20,12 +20,13 @@ from rushlight.backends.llvm.build import build, lower, lower_text
 from rushlight.backends.llvm.caps import split_target
 from rushlight.backends.llvm.jit import assembly_of, compile_text
 from rushlight.backends.llvm.stored import record_of, restore
-from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, float32, int32
+from rushlight.base.dtypes import ALL_DTYPES, BYTE_FLOATS, float32, int32, int64
 from rushlight.compiler.target import Caps, Missing
 from rushlight.compiler.tile.ir import Axis, Buffer, Program
 from rushlight.ir import scalar as s
 from rushlight.ir.size_text import parse_size
 from rushlight.ir.symint import Var
+from rushlight.ops.random import random_bits_scalar
 
 # No tile program sees a complex number: a pass of the compiler makes two of each.
 REAL_DTYPES = tuple(d for d in ALL_DTYPES if d.kind != "complex")
@@ -94,6 +95,18 @@ def test_multiply_and_add_are_not_contracted() -> None:
         lower_text(program_of(value, (x,), 64, axis), caps), split_target(caps.features)
     )
     assert "vfmadd" not in assembly
+
+
+@pytest.mark.parametrize("target", ["host", "avx2"])
+def test_random_bits_do_not_widen_their_words(target: str) -> None:
+    """High halves of products are those of pairs of words, as they lie in a vector."""
+    axis = Axis("i", 4096)
+    keys = Buffer("keys", int64, 2)
+    seed, offset = s.load(keys, 0), s.load(keys, 1)
+    program = program_of(random_bits_scalar(seed, offset, s.index(axis.var)), (keys,), 4096, axis)
+    caps = caps_of(target)
+    assembly = assembly_of(lower_text(program, caps), split_target(caps.features))
+    assert "vpmuludq" in assembly and "vpmovzxdq" not in assembly
 
 
 def test_object_code_loads_without_compiling() -> None:

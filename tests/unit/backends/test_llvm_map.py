@@ -9,7 +9,7 @@ from llvm_targets import caps_of, each_target
 from numpy_eval import cast as cast_reference
 from numpy_eval import expression
 
-from rushlight.backends.llvm.build import build
+from rushlight.backends.llvm.build import build, lower_text
 from rushlight.base import dtypes as dt
 from rushlight.base.dtypes import ALL_DTYPES, DType, float32, float64, int32, int64
 from rushlight.compiler.tile.ir import Axis, Buffer, Grid, Map, Param, Program, Store
@@ -355,3 +355,21 @@ def test_transposed_reads_in_whole_blocks(target: str, dtype: DType, static: boo
         got = np.zeros(planes * rows * cols, dtype.np)
         run(executable, [*arrays, got], {"m": rows, "n": cols}, split=3)
         same(got, want)
+
+
+@each_target
+@pytest.mark.parametrize(
+    "dtype", [float32, float64, int32, dt.bool_, dt.bfloat16], ids=lambda d: d.name
+)
+@pytest.mark.parametrize("masked", [False, True])
+def test_backward_reads_are_vectors_turned_round(target: str, dtype: DType, masked: bool) -> None:
+    i, x, keep = Axis("i", N), Buffer("x", dtype, N), Buffer("keep", dt.bool_, N)
+    mask = (s.load(keep, i.var), s.const(1, dtype)) if masked else ()
+    value = s.load(x, N - 1 - i.var, *mask)
+    program = program_of(value, (x, keep), N, i)
+    assert "masked.gather" not in lower_text(program, caps_of(target))
+    executable = build([program], caps_of(target))[0]
+    array, kept = samples(dtype, N), np.arange(N) % 3 > 0
+    got = np.zeros(N, array.dtype)
+    run(executable, [array, kept, got], split=3)
+    same(got, np.where(kept, array[::-1], np.ones(N, array.dtype)) if masked else array[::-1])

@@ -244,6 +244,82 @@ def case_tensor_attribute():
     return f, [lambda: setattr(weight, "scale", 3.0)]
 
 
+def case_tensor_attribute_appears():
+    weight = array(3)
+
+    def f(x):
+        return x * weight * getattr(weight, "gain", 1)
+
+    return f, [lambda: setattr(weight, "gain", 3), lambda: delattr(weight, "gain")]
+
+
+def case_method_of_an_object_of_ours_is_hidden():
+    layer = nn.Linear(3, 3)
+    return lambda x: layer(x).detach(), [
+        lambda: setattr(layer, "forward", lambda x: x + 7),
+        lambda: delattr(layer, "forward"),
+    ]
+
+
+def case_attribute_of_a_layer_appears():
+    layer = nn.Linear(3, 3)
+
+    def f(x):
+        try:
+            return (layer(x) * layer.factor).detach()
+        except AttributeError:
+            return layer(x).detach()
+
+    return f, [lambda: setattr(layer, "factor", 3.0), lambda: delattr(layer, "factor")]
+
+
+def case_class_of_an_object():
+    layer, other = nn.Sequential(nn.ReLU()), Base()
+
+    def f(x):
+        return other.apply(layer(x))
+
+    return f, [
+        lambda: setattr(layer[0], "__class__", nn.Tanh),
+        lambda: setattr(other, "__class__", type("Other", (), {"apply": lambda self, x: x - 1})),
+    ]
+
+
+def case_hooks_of_all_modules():
+    layer = nn.Linear(3, 3)
+    handles = []
+    register = nn.modules.module.register_module_forward_hook
+    changes = [
+        lambda: handles.append(register(lambda module, inputs, out: out * 2)),
+        lambda: handles.pop().remove(),
+    ]
+    return lambda x: layer(x).detach(), changes
+
+
+def case_hooks_of_all_optimizers():
+    weight, calls = nn.Parameter(array(3)), []
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def f(x):
+        with torch.no_grad():
+            weight.fill_(1.0)
+        weight.grad = None
+        (weight * x).sum().backward()
+        optimizer.step()
+        return weight.detach() * 1
+
+    def stop(optimizer, args, kwargs):
+        weight.grad.zero_()
+
+    register = torch.optim.optimizer.register_optimizer_step_pre_hook
+    return f, [lambda: calls.append(register(stop)), lambda: calls.pop().remove()]
+
+
+def case_shape_of_an_array():
+    numbers = np.arange(6.0)
+    return lambda x: x * len(numbers), [lambda: setattr(numbers, "shape", (2, 3))]
+
+
 def case_gradient_is_looked_at():
     weight = nn.Parameter(array(3))
 
@@ -354,3 +430,40 @@ def test_numbers_that_are_equal_but_different():
         got, kind = run(X, n)
         assert kind == type(n).__name__
         assert str((X * n).tolist()) == str(got.tolist())
+
+
+@pytest.mark.parametrize("value", [2, 3.5, array(3)])
+def test_attributes_of_arguments_are_seen(value):
+    f = lambda x: x * getattr(x, "gain", 1)  # noqa: E731
+    run = torch.compile(f)
+    for turn in range(PLAIN_TIMES + 9):
+        x = X + turn
+        if turn % 4 == 3:
+            x.gain = value
+        assert run(x).tolist() == f(x).tolist()
+    assert run.replays >= 3
+
+
+@pytest.mark.parametrize("which", ["argument", "result"])
+def test_a_call_that_gives_a_tensor_an_attribute_runs(which):
+    def f(x):
+        y = x * 2
+        (x if which == "argument" else y).gain = 3
+        return y
+
+    run = torch.compile(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(8):
+            x = X + 1
+            y = run(x)
+            assert (x if which == "argument" else y).gain == 3
+
+
+def test_the_default_device_is_part_of_the_call():
+    run = torch.compile(lambda: torch.zeros(3))
+    for _ in range(PLAIN_TIMES + 4):
+        assert run().device.type == "cpu"
+    with torch.device("meta"):
+        assert run().device.type == "meta"
+    assert run().device.type == "cpu"
