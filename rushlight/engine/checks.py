@@ -30,11 +30,16 @@ MOST_OF_FUNCTION = 1000
 PLAIN_TIMES = 4
 
 
+def is_plain(value: Any) -> bool:
+    """A number or text that is no more than its value: one of a user's class has attributes."""
+    return isinstance(value, SIMPLE) and not hasattr(value, "__dict__")
+
+
 def same(now: Any, before: Any) -> bool:
     """The same object, or an equal number or text of the same class."""
     if now is before:
         return True
-    if not isinstance(before, SIMPLE) or now.__class__ is not before.__class__:
+    if not is_plain(before) or now.__class__ is not before.__class__:
         return False
     return now == before and str(now) == str(before) or (now != now and before != before)
 
@@ -61,7 +66,7 @@ class Checks:
         """What is at the place is the value (`same`)."""
         name = self.name(value)
         check = f"{place} is {name}"
-        by_value = isinstance(value, SIMPLE) and value is not None
+        by_value = is_plain(value) and value is not None
         self.add(f"({check} or same({place}, {name}))" if by_value else check)
 
     def add_items(self, items: str, values: Iterable[Any]) -> None:

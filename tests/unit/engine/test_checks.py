@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import numpy as np
 import pytest
 
 from rushlight.engine.checks import MOST_OF_FUNCTION, PLAIN_TIMES, Checks, Compared
@@ -13,6 +14,10 @@ from rushlight.engine.guards import take_snapshot
 
 class Thing:
     pass
+
+
+class Number(float):
+    """One with attributes."""
 
 
 def entry_checks(mapping):
@@ -33,6 +38,7 @@ def test_nothing_to_compare_holds():
         (1, 1, True), (1, True, False), (1, 1.0, False), (0.0, -0.0, False), (2.5, 2.5 * 1, True),
         ("ab", "".join(["a", "b"]), True), (float("nan"), float("nan"), True), (None, 0, False),
         ((1, 2), (1, 2), False), (Thing(), Thing(), False), ({}, {}, False),
+        (Number(1.0), Number(1.0), False), (np.float64(1.5), np.float64(1.5), True),
     ],
 )  # fmt: skip
 def test_one_value(before, now, same):
