@@ -33,6 +33,7 @@ from rushlight.engine.failures import (
     needed_later,
     raise_failed,
 )
+from rushlight.engine.few import KNOWN, KnownFew, describe, few_roots, keep
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
@@ -110,6 +111,49 @@ def flush(extra: Sequence[Node] = ()) -> None:
             PENDING.forget_asked()
     else:
         _flush(extra)
+
+
+def compute(node: Node) -> None:
+    """`flush((node,))` of a look, after which a captured call was told of it. Where little waits,
+    and its program is known, this goes to the run at once."""
+    family = watch.quiet_family()
+    if family is None or RISK.waits or DEVICES.used or PENDING.settings or node.leaf:
+        flush((node,))
+        return
+    with LOCK:
+        PENDING.since = PENDING.due = -1
+        PENDING.first_call = None
+        if not _compute_few(node, family):
+            _flush((node,))
+
+
+def _compute_few(node: Node, family: int | str) -> bool:
+    """False, with nothing done: the general way must go. It also says what is wrong."""
+    waiting = WAITING.copy()
+    roots = few_roots(node, waiting)
+    found = None if roots is None else describe(roots, family)
+    if found is None:
+        return False
+    key, inputs, numbers, free = found
+    try:
+        known = KNOWN.get(key)
+        if known is None or known.cache is not PROGRAMS:
+            program, values = PROGRAMS.find(record(roots), frozenset(free), site_text)
+            known = keep(key, KnownFew(PROGRAMS, program, values, program.layout(values)))
+        program = known.program
+        if program is None:
+            return False
+        if program.overwrites:
+            with Uninterrupted(True):
+                buffers = run_program(program, known.values, inputs, numbers, known.layout)
+        else:
+            buffers = run_program(program, known.values, inputs, numbers, known.layout)
+    except Exception:
+        return False
+    for root, buffer in zip(roots, buffers, strict=True):
+        root.become_leaf(buffer)
+    del WAITING[: len(waiting)]
+    return True
 
 
 def _flush(extra: Sequence[Node]) -> None:
@@ -280,10 +324,11 @@ def find_donated(recording: Recording, survive: set[Node]) -> frozenset[int]:
 
 
 def run_program(
-    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object]
-) -> list[Buffer]:
+    program: Program, values: np.ndarray, inputs: Sequence[Buffer], numbers: Sequence[object],
+    layout: Layout | None = None,
+) -> list[Buffer]:  # fmt: skip
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
-    layout = program.layout(values)
+    layout = layout or program.layout(values)
     new = allocate_all(layout.new_bytes)
     if layout.new_at is None:
         results = new
@@ -343,7 +388,7 @@ def run_at(
 ) -> None:  # fmt: skip
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
     of an error."""
-    if not PACKED.is_empty:
+    if PACKED.at:
         PACKED.written(pointers[program.input_count :])
     try:
         if watch.is_watched():

@@ -64,8 +64,11 @@ class Buffer:
                 f"Buffer.view: {dtype.name}{list(shape)} at byte {offset} needs "
                 f"{offset + nbytes} bytes, the buffer has {self.nbytes}"
             )
-        whole = np.asarray(self)
-        return whole[offset : offset + nbytes].view(dtype.np).reshape(shape)
+        return np.ndarray(shape, dtype.np, np.asarray(self), offset)  # type: ignore[arg-type]
+
+    def expose(self) -> None:
+        """From now on others may see it, and write to it."""
+        self.foreign, self.private = True, False
 
     def number(self, dtype: DType, offset: int = 0) -> Any:
         """The element `offset` bytes in, as a Python number: what `view(...).item()` gives."""
@@ -114,14 +117,24 @@ class _Block(Buffer):
 
 def allocate(nbytes: int) -> Buffer:
     """New memory, aligned to 64 bytes (2 MiB for big ones), with arbitrary contents."""
-    block = allocator.DEFAULT.take(nbytes)
-    return _Block(block.address, nbytes, block, False)
+    made = _new(_Block)  # as `Buffer.__init__`, which would be one more call
+    made.owner = block = allocator.DEFAULT.take(nbytes)
+    made.address, made.nbytes, made.device = block.address, nbytes, "cpu"
+    made.foreign = made.readonly = False
+    made.private = True
+    return made
+
+
+_new = object.__new__
 
 
 def allocate_all(sizes: Sequence[int]) -> list[Buffer]:
     """New memory for each of these numbers of bytes; see `allocate`."""
     if len(sizes) <= FEW:
-        return [allocate(nbytes) for nbytes in sizes]
+        buffers = []
+        for nbytes in sizes:  # a comprehension is a call of its own
+            buffers.append(allocate(nbytes))
+        return buffers
     blocks = allocator.DEFAULT.take_all(sizes)
     return [
         _Block(block.address, nbytes, block, False)

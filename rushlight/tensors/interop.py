@@ -13,7 +13,7 @@ from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.engine.capture import open_session
-from rushlight.engine.realize import flush, read_alone
+from rushlight.engine.realize import compute, read_alone
 from rushlight.tensors.storage import NUMBERS, strided, value_of
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.view import CONJ, NEG
@@ -126,7 +126,7 @@ def item(self: Tensor) -> Any:
         node = storage.node
         if open_session() is None and node.leaf not in NUMBERS and dtype.name in PLAIN:
             if node.leaf != "buffer":
-                flush((node,))
+                compute(node)
             return node.buffer.number(dtype, 0 if view is None else view.offset * dtype.itemsize)
     return _widened(self).reshape(-1)[0].item()
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from rushlight.base.dtypes import DType
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
-from rushlight.engine.realize import flush, read
+from rushlight.engine.live import WAITING, Ref
+from rushlight.engine.realize import compute, flush, read
 from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -91,15 +91,16 @@ class Storage(Ref):
     def expose(self) -> np.ndarray:
         """The memory, from now on visible outside."""
         if self.foreign is None:
-            shape, dtype = self.node.shape, self.node.dtype
             array = value_of(self.node)
-            device = device_of(self.node)
-            flush()  # nothing pending may read the cell's memory later
+            if WAITING:
+                flush()  # nothing pending may read the cell's memory later
             if self._is_alone():
-                self.adopt(array, dtype, shape, self.node.buffer.address)
+                self.node.buffer.expose()
+                self.foreign = array
             else:
+                shape, dtype, device = self.node.shape, self.node.dtype, device_of(self.node)
                 self.adopt(array.copy(), dtype, shape)
-            self.node.buffer.device = device
+                self.node.buffer.device = device
         return self.foreign  # type: ignore[return-value]
 
     def _is_alone(self) -> bool:
@@ -109,13 +110,9 @@ class Storage(Ref):
             return False
         return getrefcount(self.node) == 2 and getrefcount(self.node.buffer) == 3
 
-    def adopt(
-        self, array: np.ndarray, dtype: DType, shape: tuple[int, ...], address: int | None = None
-    ) -> None:
-        """Live in this memory (the caller's, row-major), which is at `address`."""
-        # Asking numpy for the address takes longer than all the rest.
-        at = array.ctypes.data if address is None else address
-        buffer = from_address(at, array.nbytes, array)
+    def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
+        """Live in this memory (the caller's, row-major)."""
+        buffer = from_address(array.ctypes.data, array.nbytes, array)
         self.hold(buffer_node(buffer, shape, dtype))
         self.foreign = array.reshape(shape)
 
@@ -145,7 +142,9 @@ def value_of(node: Node) -> np.ndarray:
         session.refuse("a value is needed in the middle of the call")
     if node.leaf in NUMBERS:
         return np.asarray(node.attrs[0]).astype(node.dtype.np)
-    return read(node)
+    if node.leaf != "buffer":
+        compute(node)
+    return node.buffer.view(node.dtype, node.shape)
 
 
 def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:
