@@ -366,13 +366,15 @@ def _run_with_panels(
     inputs: Sequence[Buffer | Node], numbers: Sequence[object],
 ) -> int:  # fmt: skip
     """A run that takes packed weights from the last one, or leaves them for the next."""
-    held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
-    lease, status = PACKED.lend(program.keeps, held), 1
+    if isinstance(inputs[0], Node):
+        inputs = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+    lease, status = PACKED.lend(program.keeps, inputs), 1
     loaded: Any = program.loaded  # one that keeps panels takes their places, too
     try:
         status = loaded.run(pointers, values, numbers, lease.places)
     finally:
-        PACKED.settle(lease, status == 0)
+        if lease.filling:
+            PACKED.settle(lease, status == 0)
     return status
 
 

@@ -91,10 +91,11 @@ class PackedForms:
         """For one run of a plan; `settle` comes after it."""
         lease = Lease()
         with self._lock:
-            self._sweep()
+            if self._gone:
+                self._sweep()
             self._run += 1
             for keep in keeps:
-                sources = [inputs[number] for number in keep.sources]
+                sources = list(map(inputs.__getitem__, keep.sources))
                 lease.places.append(self._place(keep, sources, lease))
         return lease
 

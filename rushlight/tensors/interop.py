@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,7 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def item(self: Tensor) -> Any:
-    if self.numel() != 1:
+    if prod(self._shape) != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     storage, view, dtype = self._storage, self._view, self._dtype
     if storage.foreign is None and (view is None or not view.changes_elements):
