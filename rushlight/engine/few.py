@@ -66,8 +66,7 @@ def few_roots(wanted: Node, waiting: list[ReferenceType[Ref]]) -> list[Node] | N
     for node in saved:  # not to compute, but what it is made of may have to stay
         if node not in roots:
             return None
-    if len(roots) > 1:
-        roots.sort(key=_serial)
+    roots.sort(key=_serial)
     return roots
 
 
@@ -81,8 +80,7 @@ def describe(roots: list[Node], family: Any) -> tuple[tuple, list, list, list[in
                 nodes.append(source)
         if len(nodes) > MOST_NODES:
             return None
-    if len(nodes) > 1:
-        nodes.sort(key=_serial)
+    nodes.sort(key=_serial)
     key, inputs, numbers, free = [family], [], [], []
     places: dict[Node, int] = {}
     for node in nodes:

@@ -15,6 +15,7 @@ np.float32(3.0)
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -24,6 +25,13 @@ import numpy as np
 from rushlight.base.dtypes import DType
 from rushlight.runtime import allocator
 from rushlight.runtime.allocator import Block
+
+
+class _Bytes(ctypes.c_char * sys.maxsize):
+    """What an array of numpy's is made on: all from an address on, with the buffer that it keeps
+    alive. Numpy asks this for its memory in less than half the time of `__array_interface__`."""
+
+    __slots__ = ("buffer",)
 
 
 class Buffer:
@@ -64,7 +72,13 @@ class Buffer:
                 f"Buffer.view: {dtype.name}{list(shape)} at byte {offset} needs "
                 f"{offset + nbytes} bytes, the buffer has {self.nbytes}"
             )
-        return np.ndarray(shape, dtype.np, np.asarray(self), offset)  # type: ignore[arg-type]
+        whole: Any = None
+        if self.readonly:
+            whole = np.asarray(self)
+        else:
+            whole = _Bytes.from_address(self.address)
+            whole.buffer = self
+        return np.ndarray(shape, dtype.np, whole, offset)
 
     def expose(self) -> None:
         """From now on others may see it, and write to it."""
@@ -117,7 +131,7 @@ class _Block(Buffer):
 
 def allocate(nbytes: int) -> Buffer:
     """New memory, aligned to 64 bytes (2 MiB for big ones), with arbitrary contents."""
-    made = _new(_Block)  # as `Buffer.__init__`, which would be one more call
+    made: Any = _new(_Block)  # as `Buffer.__init__`, which would be one more call
     made.owner = block = allocator.DEFAULT.take(nbytes)
     made.address, made.nbytes, made.device = block.address, nbytes, "cpu"
     made.foreign = made.readonly = False

@@ -98,8 +98,8 @@ class Storage(Ref):
                 self.node.buffer.expose()
                 self.foreign = array
             else:
-                shape, dtype, device = self.node.shape, self.node.dtype, device_of(self.node)
-                self.adopt(array.copy(), dtype, shape)
+                device = device_of(self.node)
+                self.adopt(array.copy(), self.node.dtype, array.shape)
                 self.node.buffer.device = device
         return self.foreign  # type: ignore[return-value]
 
