@@ -19,8 +19,8 @@ from rushlight.engine.live import FREE, Ref
 from rushlight.engine.program import Layout, Program
 from rushlight.ir.node import Node
 
-MOST_NODES = 4
-MOST_WAITING = 16
+MOST_NODES = 12
+MOST_WAITING = 32
 MOST_KNOWN = 512
 
 

@@ -95,7 +95,9 @@ def _compute_few(node: Node, family: int | str) -> bool:
     """False, with nothing done: the general way must go. It also says what is wrong."""
     waiting = WAITING.copy()
     roots = few_roots(node, waiting)
-    found = None if roots is None else describe(roots, family)
+    if roots is None:
+        return False
+    found = describe(roots, family)
     if found is None:
         return False
     key, inputs, numbers, free = found
@@ -335,9 +337,10 @@ def _run_with_panels(
     inputs: Sequence[Buffer | Node], numbers: Sequence[object],
 ) -> int:  # fmt: skip
     """A run that takes packed weights from the last one, or leaves them for the next."""
-    if isinstance(inputs[0], Node):
-        inputs = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
-    lease, status = PACKED.lend(program.keeps, inputs), 1
+    held: Any = inputs
+    if Node in map(type, inputs):
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+    lease, status = PACKED.lend(program.keeps, held), 1
     loaded: Any = program.loaded  # one that keeps panels takes their places, too
     try:
         status = loaded.run(pointers, values, numbers, lease.places)
