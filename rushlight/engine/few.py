@@ -25,23 +25,20 @@ MOST_KNOWN = 512
 
 
 class KnownFew:
-    """The program of a key. cache: in which it was found; program: None for one that may fail."""
+    """The program of a key; None for one that may fail."""
 
-    __slots__ = ("cache", "program", "values", "layout")
+    __slots__ = ("program", "values", "layout")
 
-    def __init__(self, cache: Any, program: Program, values: np.ndarray, layout: Layout) -> None:
-        self.cache, self.values, self.layout = cache, values, layout
+    def __init__(self, program: Program, values: np.ndarray, layout: Layout) -> None:
+        self.values, self.layout = values, layout
         self.program = None if program.may_fail else program
 
 
-KNOWN: dict[tuple, KnownFew] = {}
-
-
-def keep(key: tuple, known: KnownFew) -> KnownFew:
+def keep(table: dict[tuple, KnownFew], key: tuple, known: KnownFew) -> KnownFew:
     """From now on this is the program of the key."""
-    if len(KNOWN) >= MOST_KNOWN:
-        KNOWN.clear()
-    KNOWN[key] = known
+    if len(table) >= MOST_KNOWN:
+        table.clear()
+    table[key] = known
     return known
 
 

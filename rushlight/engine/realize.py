@@ -32,7 +32,7 @@ from rushlight.engine.failures import (
     needed_later,
     raise_failed,
 )
-from rushlight.engine.few import KNOWN, KnownFew, describe, few_roots, keep
+from rushlight.engine.few import KnownFew, describe, few_roots, keep
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
@@ -102,10 +102,11 @@ def _compute_few(node: Node, family: int | str) -> bool:
         return False
     key, inputs, numbers, free = found
     try:
-        known = KNOWN.get(key)
-        if known is None or known.cache is not PROGRAMS:
+        known = PROGRAMS.few.get(key)
+        if known is None:
             program, values = PROGRAMS.find(record(roots), frozenset(free), site_text)
-            known = keep(key, KnownFew(PROGRAMS, program, values, program.layout(values)))
+            found_now = KnownFew(program, values, program.layout(values))
+            known = keep(PROGRAMS.few, key, found_now)
         program = known.program
         if program is None:
             return False
