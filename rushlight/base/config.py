@@ -241,13 +241,19 @@ class Config:
     max_pending: int
     spin_us: int
 
+    overrides: Callable[[], Mapping[str, Value]]
+    told: dict[str, Callable[[], Value]]
+
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
-        self._told: dict[str, Callable[[], Value]] = {}
         self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
             "overrides", default=NO_OVERRIDES
         )
+        # For what is asked very often: what was read before still holds while the overrides are
+        # NO_OVERRIDES, unless a program told the field.
+        self.__dict__["overrides"] = self._overrides.get
+        self.__dict__["told"] = {}
 
     def __getattr__(self, field: str) -> Value:
         if field.startswith("__"):
@@ -255,8 +261,8 @@ class Config:
         overrides = self._overrides.get()
         if field in overrides:
             return overrides[field]
-        if field in self._told:
-            return BY_FIELD[field].check(self._told[field](), f"torch's setting {field}")
+        if field in self.told:
+            return BY_FIELD[field].check(self.told[field](), f"torch's setting {field}")
         value = self._values.get(field)
         if value is None:
             value, _ = self._from_outside(_require_setting_attribute(field))
@@ -283,7 +289,7 @@ class Config:
         """From now on `ask()` says the value, where there is no override: for modules of PyTorch's
         settings, in which programs set it."""
         _require_setting(field)
-        self._told[field] = ask
+        self.told[field] = ask
 
     def outside(self, field: str) -> Value:
         """The value that the environment gives, or the default."""
@@ -294,7 +300,7 @@ class Config:
         setting = _require_setting(field)
         if field in self._overrides.get():
             return "override"
-        if field in self._told and self._told[field]() != self.outside(field):
+        if field in self.told and self.told[field]() != self.outside(field):
             return "program"
         return self._from_outside(setting)[1]
 

@@ -10,7 +10,7 @@ number every time, so it is one program and not a new one per cut.
 
 from __future__ import annotations
 
-from rushlight.base.config import config
+from rushlight.base.config import NO_OVERRIDES, config
 from rushlight.base.errors import user_line
 from rushlight.engine.realize import PENDING, flush
 from rushlight.ir.node import Node
@@ -33,7 +33,7 @@ def limit_pending(node: Node) -> None:
     if PENDING.since < 0:
         PENDING.since = node.serial
     waiting = node.serial - PENDING.since
-    if config.has_overrides:
+    if config.overrides() is not NO_OVERRIDES:
         limit = config.max_pending
     else:
         limit = _Setting.limit = _Setting.limit or config.max_pending

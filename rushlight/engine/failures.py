@@ -18,7 +18,7 @@ from rushlight.compiler.target import HostError
 from rushlight.engine.index_errors import site_text
 from rushlight.engine.origin import lines_of
 from rushlight.engine.signature import Recording
-from rushlight.engine.undo import take_back
+from rushlight.engine.undo import RISK, take_back
 from rushlight.ir.node import Node, topological
 
 
@@ -60,6 +60,7 @@ def mark_failed(recording: Recording, failed: RunFailed) -> None:
     """Mark every value that needs the node at which the run ended, and complete the error."""
     if failed.at is None:
         return
+    RISK.waits = True  # so nobody need look here while it is not
     first = recording.order[failed.at]
     failure = _Failure(first, _completed(first, failed.error))
     lost = {first}

@@ -27,7 +27,7 @@ _weak = weakref.ref
 # appends, on any thread; only flushes take entries out.
 WAITING: list[weakref.ref[Ref]] = []
 # A token that no Ref holds: held by its node and by the call.
-_FREE = 2
+FREE = 2
 
 
 class Ref:
@@ -63,7 +63,7 @@ class Ref:
 
 def is_held(node: Node) -> bool:
     """Does a live Ref hold this node, or need it for what it holds?"""
-    return getrefcount(node.token) > _FREE
+    return getrefcount(node.token) > FREE
 
 
 def next_order() -> int:

@@ -25,6 +25,7 @@ from rushlight.compiler.target import Backend, Caps, Executable, Plan
 from rushlight.compiler.tile.ir import Program as TileProgram
 from rushlight.engine import watch
 from rushlight.engine.devices import backend_for, device_for
+from rushlight.engine.few import KnownFew
 from rushlight.engine.kernels import build_kernels, refuse_early
 from rushlight.engine.program import Program
 from rushlight.engine.signature import Recording, offset_positions
@@ -77,6 +78,8 @@ class ProgramCache:
 
     def __init__(self) -> None:
         self._families: dict[_Key, _Family] = {}
+        # Programs of looks where little waits; emptied when families are dropped.
+        self.few: dict[tuple, KnownFew] = {}
         self._lock = threading.RLock()
         self._clock = 0
         self.compiled = 0
@@ -127,6 +130,7 @@ class ProgramCache:
                 by_use = sorted(self._families, key=lambda k: self._families[k].used)
                 for old in by_use[: max(1, MAX_FAMILIES // 8)]:
                     del self._families[old]
+                self.few.clear()
             family = self._families[key] = _Family()
         self._clock += 1
         family.used = self._clock
@@ -137,6 +141,7 @@ class ProgramCache:
         with self._lock:
             for key in [key for key in self._families if key.told == told]:
                 del self._families[key]
+            self.few.clear()
 
     def make(
         self,

@@ -8,15 +8,14 @@ end of backward, an optimizer step), so the same programs come again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from sys import getrefcount
 from typing import Any
-from weakref import ReferenceType, WeakSet
 
 import numpy as np
 
-from rushlight.base.config import Value, config
+from rushlight.base.config import config
 from rushlight.base.devices import DEVICES
 from rushlight.base.fork import hold_over_fork
 from rushlight.compiler.sizes import Hints
@@ -33,9 +32,11 @@ from rushlight.engine.failures import (
     needed_later,
     raise_failed,
 )
+from rushlight.engine.few import KnownFew, describe, few_roots, keep
 from rushlight.engine.index_errors import index_error, site_text
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import WAITING, Ref, is_held, settle_waiting, waiting_refs
+from rushlight.engine.pending import PENDING
 from rushlight.engine.program import Layout, Program
 from rushlight.engine.programs import ProgramCache
 from rushlight.engine.signature import Recording, record
@@ -48,42 +49,6 @@ LOCK = hold_over_fork(threading.RLock())
 PROGRAMS = ProgramCache()
 MAX_RECOMPUTE_DEPTH = 4
 NONE_DONATED: frozenset[int] = frozenset()
-
-
-class _Pending:
-    """How far recording is since the last flush (see bound.py, which sets these).
-
-    since     serial of the first node recorded after it; -1 while there is none
-    due       serial at which somebody should look whether too much waits
-    first_call, first_serial
-              the model that was called first since then, and when (tensors/loop_turns.py)
-    settings  overrides that a call of a compiled function wants for the flush of what it recorded
-    askers    by id, sets of such functions that get the programs of that flush
-    """
-
-    def __init__(self) -> None:
-        self.since = self.due = self.first_serial = -1
-        self.first_call: ReferenceType[Any] | None = None
-        self.settings: dict[str, Value] = {}
-        self.askers: dict[int, WeakSet[Program]] = {}
-
-    def ask(self, settings: Mapping[str, Value], programs: WeakSet[Program]) -> None:
-        """Let the next flush run under these settings, and say with which programs it was made."""
-        if settings:
-            self.settings |= settings
-            self.askers[id(programs)] = programs
-
-    def tell(self, program: Program) -> None:
-        """A flush takes this program."""
-        for programs in self.askers.values():
-            programs.add(program)
-
-    def forget_asked(self) -> None:
-        """The flush was made."""
-        self.settings, self.askers = {}, {}
-
-
-PENDING = _Pending()
 
 
 def flush(extra: Sequence[Node] = ()) -> None:
@@ -110,6 +75,53 @@ def flush(extra: Sequence[Node] = ()) -> None:
             PENDING.forget_asked()
     else:
         _flush(extra)
+
+
+def compute(node: Node) -> None:
+    """`flush((node,))` of a look, after which a captured call was told of it. Where little waits,
+    and its program is known, this goes to the run at once."""
+    family = watch.quiet_family()
+    if family is None or RISK.waits or DEVICES.used or PENDING.settings or node.leaf:
+        flush((node,))
+        return
+    with LOCK:
+        PENDING.since = PENDING.due = -1
+        PENDING.first_call = None
+        if not _compute_few(node, family):
+            _flush((node,))
+
+
+def _compute_few(node: Node, family: int | str) -> bool:
+    """False, with nothing done: the general way must go. It also says what is wrong."""
+    waiting = WAITING.copy()
+    roots = few_roots(node, waiting)
+    if roots is None:
+        return False
+    found = describe(roots, family)
+    if found is None:
+        return False
+    key, inputs, numbers, free = found
+    try:
+        known = PROGRAMS.few.get(key)
+        if known is None:
+            program, values = PROGRAMS.find(record(roots), frozenset(free), site_text)
+            found_now = KnownFew(program, values, program.layout(values))
+            known = keep(PROGRAMS.few, key, found_now)
+        program = known.program
+        if program is None:
+            return False
+        buffers = _room_for(known.layout, inputs)
+        if not program.overwrites:
+            launch(program, known.values, known.layout, inputs, buffers, numbers)
+    except Exception:
+        return False
+    if program.overwrites:
+        with Uninterrupted(True):
+            launch(program, known.values, known.layout, inputs, buffers, numbers)
+    for root, buffer in zip(roots, buffers, strict=True):
+        root.become_leaf(buffer)
+    del WAITING[: len(waiting)]
+    return True
 
 
 def _flush(extra: Sequence[Node]) -> None:
@@ -284,17 +296,22 @@ def run_program(
 ) -> list[Buffer]:
     """Run with these inputs; a buffer per result (a donated input's where it takes that over)."""
     layout = program.layout(values)
-    new = allocate_all(layout.new_bytes)
-    if layout.new_at is None:
-        results = new
-    else:
-        results = [inputs[source] for source in layout.taken]
-        for position, buffer in zip(layout.new_at, new, strict=True):
-            results.insert(position, buffer)
+    results = _room_for(layout, inputs)
     launch(program, values, layout, inputs, results, numbers)
     if DEVICES.used:  # a donated input may come from another device
         for buffer in results:
             buffer.device = program.device
+    return results
+
+
+def _room_for(layout: Layout, inputs: Sequence[Buffer]) -> list[Buffer]:
+    """Memory of the results."""
+    new = allocate_all(layout.new_bytes)
+    if layout.new_at is None:
+        return new
+    results = [inputs[source] for source in layout.taken]
+    for position, buffer in zip(layout.new_at, new, strict=True):
+        results.insert(position, buffer)
     return results
 
 
@@ -321,13 +338,16 @@ def _run_with_panels(
     inputs: Sequence[Buffer | Node], numbers: Sequence[object],
 ) -> int:  # fmt: skip
     """A run that takes packed weights from the last one, or leaves them for the next."""
-    held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
+    held: Any = inputs
+    if Node in map(type, inputs):
+        held = [leaf.buffer if isinstance(leaf, Node) else leaf for leaf in inputs]
     lease, status = PACKED.lend(program.keeps, held), 1
     loaded: Any = program.loaded  # one that keeps panels takes their places, too
     try:
         status = loaded.run(pointers, values, numbers, lease.places)
     finally:
-        PACKED.settle(lease, status == 0)
+        if lease.filling:
+            PACKED.settle(lease, status == 0)
     return status
 
 
@@ -343,7 +363,7 @@ def run_at(
 ) -> None:  # fmt: skip
     """Run on these addresses, one per buffer of the plan. `inputs` (leaves will do): for the text
     of an error."""
-    if not PACKED.is_empty:
+    if PACKED.at:
         PACKED.written(pointers[program.input_count :])
     try:
         if watch.is_watched():

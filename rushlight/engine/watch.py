@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rushlight.base.config import config
+from rushlight.base.config import NO_OVERRIDES, config
 from rushlight.base.deferred import deferred
 from rushlight.compiler.decisions import SILENT, Trace
 from rushlight.compiler.target import Backend, Caps
@@ -68,15 +68,30 @@ def change_family(name: int | str) -> None:
     _FAMILIES[0] = name
 
 
+# Settings that are parts of a program's key (programs.py).
+_OF_PROGRAMS = ("backend", "max_autotune")
+
+
 class _Settings:
     """are_quiet: outside of overrides they were found to ask for nothing."""
 
     are_quiet = False
 
 
+def quiet_family() -> int | str | None:
+    """The family of programs where nobody listens, and where no program changed a setting that
+    programs depend on, but for those of the family; else None. May be None before the first run."""
+    if (
+        _Settings.are_quiet and not origin.STATE.on and config.overrides() is NO_OVERRIDES
+        and config.told.keys().isdisjoint(_OF_PROGRAMS)
+    ):  # fmt: skip
+        return _FAMILIES[-1]
+    return None
+
+
 def is_watched() -> bool:
     """Must runs be told kernel by kernel? Asked at every flush, so the usual answer is fast."""
-    if _Settings.are_quiet and not config.has_overrides and not origin.STATE.on:
+    if _Settings.are_quiet and not origin.STATE.on and config.overrides() is NO_OVERRIDES:
         return False
     level = config.debug
     origin.refresh()

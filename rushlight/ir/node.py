@@ -205,7 +205,11 @@ def node_of(meta: Meta, src: tuple[Node, ...]) -> Node:
     # A source is kept alive by the node, so its id in the key cannot be reused meanwhile.
     node.leaf, node.buffer, node.key, node.serial = "", None, key, next(_SERIAL)  # type: ignore
     node.token = object()
-    node.pairs = meta.makes_pairs or (meta.keeps_pairs and True in [s.pairs for s in src])
+    pairs = meta.makes_pairs
+    if meta.keeps_pairs:
+        for source in src:  # a comprehension is a call of its own
+            pairs = pairs or source.pairs
+    node.pairs = pairs
     _INTERNED[key] = _ref(node)
     if len(_INTERNED) > _SWEEP_AT:
         _sweep()

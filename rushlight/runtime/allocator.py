@@ -15,6 +15,7 @@ the tables.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import threading
 from collections import deque
@@ -47,6 +48,7 @@ class Block:
     owner: Any
 
 
+@functools.lru_cache(4096)
 def size_class(nbytes: int) -> int:
     """The capacity given for a request: the next of eight steps per power of two."""
     if nbytes <= ALIGN:
@@ -99,7 +101,8 @@ class Allocator:
             except IndexError:
                 pass
         with self._lock:
-            self._drain()
+            if self._returned:
+                self._drain()
             return self._take(nbytes, capacity)
 
     def take_all(self, sizes: Sequence[int]) -> list[Block]:

@@ -81,7 +81,8 @@ class PackedForms:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._forms: dict[Key, _Form] = {}
-        self._at: dict[int, set[Key]] = {}
+        # Empty: there is nothing that a write could make wrong.
+        self.at: dict[int, set[Key]] = {}
         self._gone: deque[Key] = deque()
         self._uses_before: dict[int, int] = {}  # by address; else LEAST_USES
         self._clock = self._next_look = self._bytes = self._run = 0
@@ -90,10 +91,11 @@ class PackedForms:
         """For one run of a plan; `settle` comes after it."""
         lease = Lease()
         with self._lock:
-            self._sweep()
+            if self._gone:
+                self._sweep()
             self._run += 1
             for keep in keeps:
-                sources = [inputs[number] for number in keep.sources]
+                sources = list(map(inputs.__getitem__, keep.sources))
                 lease.places.append(self._place(keep, sources, lease))
         return lease
 
@@ -108,21 +110,16 @@ class PackedForms:
 
     def written(self, addresses: Sequence[int] | np.ndarray) -> None:
         """A program writes to memory that begins there: before it runs."""
-        if not self._at:
+        if self.at.keys().isdisjoint(addresses):
             return
         with self._lock:
             given = addresses.tolist() if isinstance(addresses, np.ndarray) else addresses
             # All are found first: a form that is made of several buffers is at several addresses.
-            found = [(at, key) for at in self._at.keys() & given for key in self._at[at]]
+            found = [(at, key) for at in self.at.keys() & given for key in self.at[at]]
             for address, key in found:
                 self._learn(address, self._forms[key])
             for key in {key for _, key in found}:
                 self._drop(key)
-
-    @property
-    def is_empty(self) -> bool:
-        """Is there nothing that a write could make wrong?"""
-        return not self._at
 
     def clear(self) -> None:
         """Give all panels up, unless somebody is just busy with them."""
@@ -195,7 +192,7 @@ class PackedForms:
         form.used, form.run, form.uses = self._clock, self._run, 1
         self._forms[key] = form
         for address in form.addresses:
-            self._at.setdefault(address, set()).add(key)
+            self.at.setdefault(address, set()).add(key)
 
     def _sweep(self) -> None:
         """Forget the forms of buffers that are gone."""
@@ -209,11 +206,11 @@ class PackedForms:
         form = self._forms.pop(key)
         self._bytes -= 0 if form.memory is None else form.memory.nbytes
         for address in form.addresses:
-            keys = self._at.get(address)
+            keys = self.at.get(address)
             if keys is not None:
                 keys.discard(key)
                 if not keys:
-                    del self._at[address]
+                    del self.at[address]
 
     def _room(self, nbytes: int) -> Buffer | None:
         """Memory within the budget, or None: what is there stays, as long as it is in use."""

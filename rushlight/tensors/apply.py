@@ -51,7 +51,11 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
         operands: Sequence[Any] = args[: plan.lead]
         owners: Sequence[str] = plan.leaders
         values: Sequence[Node] = ()
-        attrs: tuple = tuple([tuple(a) if a.__class__ is list else a for a in args[plan.lead :]])
+        attrs: tuple = args[plan.lead :]
+        for attr in attrs:  # a comprehension is a call of its own
+            if attr.__class__ is list:
+                attrs = tuple([tuple(a) if a.__class__ is list else a for a in attrs])
+                break
     elif plan.simple or (plan.only_tensors and all([arg is not None for arg in args])):
         operands, owners, values, attrs = args, plan.names, (), plan.all_there
     else:
@@ -82,7 +86,10 @@ def apply(  # noqa: C901  (the path of every op: one call less is a microsecond)
                     value if dtype is None or arg._dtype is dtype else ops.cast.node(value, dtype)
                 )
     src.extend(values)
-    likes = tuple([(n.shape, n.dtype) for n in src])
+    seen = []
+    for source in src:
+        seen.append((source.shape, source.dtype))
+    likes = tuple(seen)
     found = None
     if not plan.has_offsets:
         try:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CPU, DEVICES
 from rushlight.base.dtypes import complex32, complex64, convert_array
 from rushlight.engine.capture import open_session
-from rushlight.engine.realize import flush, read_alone
+from rushlight.engine.realize import compute, read_alone
 from rushlight.tensors.storage import NUMBERS, strided, value_of
 from rushlight.tensors.tensor import Tensor
 from rushlight.tensors.view import CONJ, NEG
@@ -119,14 +120,14 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
 
 
 def item(self: Tensor) -> Any:
-    if self.numel() != 1:
+    if prod(self._shape) != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
     storage, view, dtype = self._storage, self._view, self._dtype
     if storage.foreign is None and (view is None or not view.changes_elements):
         node = storage.node
         if open_session() is None and node.leaf not in NUMBERS and dtype.name in PLAIN:
             if node.leaf != "buffer":
-                flush((node,))
+                compute(node)
             return node.buffer.number(dtype, 0 if view is None else view.offset * dtype.itemsize)
     return _widened(self).reshape(-1)[0].item()
 

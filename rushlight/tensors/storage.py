@@ -19,8 +19,8 @@ import numpy as np
 from rushlight.base.dtypes import DType
 from rushlight.base.fork import hold_over_fork
 from rushlight.engine.capture import open_session
-from rushlight.engine.live import Ref
-from rushlight.engine.realize import flush, read
+from rushlight.engine.live import WAITING, Ref
+from rushlight.engine.realize import compute, flush, read
 from rushlight.ir.device import device_of
 from rushlight.ir.node import NO_VALUE, Node, buffer_node
 from rushlight.runtime.buffer import Buffer, allocate, from_address
@@ -98,22 +98,23 @@ class Storage(Ref):
         with _LOOKS:
             found = self.foreign
         if found is None:
-            shape, dtype = self.node.shape, self.node.dtype
-            array = value_of(self.node)
-            device = device_of(self.node)
-            flush()  # nothing pending may read the cell's memory later
-            node = self.node if self._is_alone() else data_node(array, dtype)
-            self.adopt(node.buffer.view(dtype, shape), dtype, shape, node.buffer.address)
-            self.node.buffer.device = device
-            found = self.foreign
-        return found  # type: ignore[return-value]
+            found = value_of(self.node)
+            if WAITING:
+                flush()  # nothing pending may read the cell's memory later
+            if not self._is_alone():
+                device = device_of(self.node)
+                self.hold(data_node(found, self.node.dtype))
+                self.node.buffer.device = device
+                found = self.node.buffer.view(self.node.dtype, self.node.shape)
+            self.node.buffer.expose()
+            self.foreign = found
+        return found
 
     @property
     def is_lent(self) -> bool:
         """Is memory that others see the cell's own, from `expose`?"""
-        whole = None if self.foreign is None else self.foreign.base
-        buffer = None if whole is None else whole.base
-        return isinstance(buffer, Buffer) and not buffer.foreign
+        array = self.foreign
+        return array is not None and getattr(array.base, "buffer", None) is self.node.buffer
 
     def reclaim(self) -> bool:
         """Is the memory the cell's own? Memory that `expose` showed is again, once nobody looks at
@@ -127,21 +128,18 @@ class Storage(Ref):
                 return True
             if self._is_looked_at():
                 return False
-            buffer, node = self.foreign.base.base, self.node
-            buffer.device = node.buffer.device
-            self.hold(buffer_node(buffer, node.shape, node.dtype))
+            node = self.node
+            self.hold(buffer_node(node.buffer.take_back(), node.shape, node.dtype))
             self.foreign = None
         return True
 
     def _is_looked_at(self) -> bool:
-        """All arrays over memory of ours have one as their base, which has the memory."""
-        assert self.foreign is not None
+        """All arrays that others have over the memory hold the one at `foreign`."""
         return (
             getrefcount(self.foreign) > 2  # the slot and this look
-            or getrefcount(self.foreign.base) > 3  # the slot's array, that of the node's buffer
-            or getrefcount(self.foreign.base.base) > 2
+            or getrefcount(self.foreign.base) > 2  # type: ignore[union-attr]
             or getrefcount(self.node) > 2
-            or getrefcount(self.node.buffer) > 2
+            or getrefcount(self.node.buffer) > 3  # the node and the array's base, too
         )
 
     def _is_alone(self) -> bool:
@@ -151,13 +149,9 @@ class Storage(Ref):
             return False
         return getrefcount(self.node) == 2 and getrefcount(self.node.buffer) == 3
 
-    def adopt(
-        self, array: np.ndarray, dtype: DType, shape: tuple[int, ...], address: int | None = None
-    ) -> None:
-        """Live in this memory (the caller's, row-major), which is at `address`."""
-        # Asking numpy for the address takes longer than all the rest.
-        at = array.ctypes.data if address is None else address
-        buffer = from_address(at, array.nbytes, array)
+    def adopt(self, array: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> None:
+        """Live in this memory (the caller's, row-major)."""
+        buffer = from_address(array.ctypes.data, array.nbytes, array)
         self.hold(buffer_node(buffer, shape, dtype))
         self.foreign = array.reshape(shape)
 
@@ -187,7 +181,9 @@ def value_of(node: Node) -> np.ndarray:
         session.refuse("a value is needed in the middle of the call")
     if node.leaf in NUMBERS:
         return np.asarray(node.attrs[0]).astype(node.dtype.np)
-    return read(node)
+    if node.leaf != "buffer":
+        compute(node)
+    return node.buffer.view(node.dtype, node.shape)
 
 
 def strided(array: np.ndarray, shape: tuple, strides: tuple, offset: int) -> np.ndarray:

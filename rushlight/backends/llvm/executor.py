@@ -25,7 +25,9 @@ SLICE_NS = 100_000_000
 # A region of more work than this for each thread is done in parts, so that it can come back, too.
 # By the cost hints, which may be wrong by some factor.
 SLICE_PS = 20_000_000_000
-KEPT_SCRATCH_BYTES = 1 << 18
+# Scratch of runs on callers alone, as many as there were at once; none is larger than this.
+KEPT_SCRATCH_BYTES = 1 << 20
+_IDLE: list[Buffer] = []
 
 
 @dataclass(slots=True)
@@ -51,8 +53,6 @@ class Tables:
     local_bytes: int = 0
     # The work of the whole program by the cost hints, in picoseconds.
     work_ps: int = 0
-    # Of a run on the caller alone, kept for the next one if it is small.
-    scratch: Buffer | None = None
     # Of the words: for which regions, with which scratch they were written.
     written: tuple[int, int, int] = (-1, -1, -1)
 
@@ -80,12 +80,9 @@ def run_segment(tables: Tables, segment: Segment) -> None:
 
 
 def _run_alone(tables: Tables, first: int, last: int) -> int:
-    local = 0
+    local, scratch = 0, None
     if tables.local_bytes:
-        scratch = tables.scratch
-        if scratch is None or scratch.nbytes < tables.local_bytes:
-            scratch = allocate(tables.local_bytes)
-            tables.scratch = scratch if scratch.nbytes <= KEPT_SCRATCH_BYTES else None
+        scratch = _scratch(tables.local_bytes)
         local = scratch.address
     if tables.written != (first, last, local):
         arguments = (
@@ -95,4 +92,18 @@ def _run_alone(tables: Tables, first: int, last: int) -> int:
         for place, argument in enumerate(arguments):
             tables.words[place] = argument
         tables.written = (first, last, local)
-    return native().run_words(tables.words_at)
+    done = native().run_words(tables.words_at)
+    if scratch is not None and scratch.nbytes <= KEPT_SCRATCH_BYTES:
+        _IDLE.append(scratch)
+    return done
+
+
+def _scratch(nbytes: int) -> Buffer:
+    """Of a run on the caller alone: the one that was used last, if it is large enough."""
+    try:
+        found = _IDLE.pop()
+        if found.nbytes >= nbytes:
+            return found
+    except IndexError:
+        pass
+    return allocate(nbytes)

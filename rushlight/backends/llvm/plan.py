@@ -258,7 +258,7 @@ class _Run:
             loaded.pack(self.bytes, 8 * loaded.pointers_at, *loaded.pick(addresses))
         else:
             self.pointers[...] = np.asarray(addresses, np.int64)[loaded.pointers]
-        if self.ints is None or self.ints != ints.tobytes():
+        if self.ints is None or (len(ints) and self.ints != ints.tobytes()):
             self._set_sizes(loaded, ints)
         if len(self.numbers) != len(numbers) or not all(map(is_, numbers, self.numbers)):
             loaded.scalars.write(self.words, numbers)

@@ -69,7 +69,7 @@ def test_a_write_to_several_sources_of_a_form_at_once(forms):
         for _ in range(3):
             use(forms, keep, *weights), use(forms, KEEP, weights[1])
         forms.written([weight.address for weight in weights])
-        assert forms.is_empty and forms.nbytes() == 0
+        assert not forms.at and forms.nbytes() == 0
 
 
 def test_a_write_during_the_run_that_fills_counts(forms):
@@ -116,7 +116,7 @@ def test_panels_go_with_what_they_are_made_of(forms):
         use(forms, keep, weight, scales)
     del scales
     gc.collect()
-    assert forms.nbytes() == 0 and forms.is_empty
+    assert forms.nbytes() == 0 and not forms.at
 
 
 def test_memory_that_others_write_to_is_never_packed(forms):

@@ -105,7 +105,7 @@ HOLDERS = {
     "node": lambda storage: storage.node,
     "memory of the node": lambda storage: storage.node.buffer,
     "array": lambda storage: storage.foreign,
-    "memory below the array": lambda storage: storage.foreign.base.base,
+    "base of the array": lambda storage: storage.foreign.base,
 }
 
 
