@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakSet
 
@@ -36,6 +36,11 @@ from rushlight.engine.realize import LOCK, PENDING, flush
 from rushlight.engine.snapshot import SIMPLE, Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
+from rushlight.tensors.call_arguments import (
+    arguments_in_memory,
+    changed_arguments,
+    changed_attributes,
+)
 from rushlight.tensors.call_key import Entry, LastCall, aliases, call_mode, describe, last_call
 from rushlight.tensors.compile_choices import check_choices, check_region, settings_of
 from rushlight.tensors.compile_report import History
@@ -265,7 +270,7 @@ class CompiledFunction:
             mode = call_mode()
             session, first = Session(), GradFn((), ()).sequence
             session.counters = [(t, t._counter.version) for t in guards.tensors]
-            holders = _arguments_in_memory(session, tensors)
+            holders = arguments_in_memory(session, tensors)
             own = [(t, dict(t.__dict__)) for t in guards.tensors]
             try:
                 with session, CodeWatch() as watch:
@@ -277,8 +282,8 @@ class CompiledFunction:
                 reason = session.refusal or watch.refusal or snapshot.unguardable
                 if reason:
                     raise Refused(reason)
-                changed = snapshot.difference() or _changed_arguments(leaves, spec, args, kwargs)
-                changed = changed or _changed_attributes(own, result)
+                changed = snapshot.difference() or changed_arguments(leaves, spec, args, kwargs)
+                changed = changed or changed_attributes(own, result)
                 if not guards.holds() or mode != call_mode():
                     changed = changed or "a tensor's state or a mode"
                 if news or changed:
@@ -366,44 +371,3 @@ class CompiledFunction:
                 f"ordinary lazy code: {reason}",
                 stacklevel=5,
             )
-
-
-def _arguments_in_memory(session: Session, tensors: Sequence[Tensor]) -> list[Ref]:
-    """Views, and foreign memory, are given to the program as the values they have now.
-
-    Gives holders of these values, so that no flush reuses their memory while the call runs.
-    """
-    holders = []
-    for number, tensor in enumerate(tensors):
-        foreign = tensor._storage.foreign is not None
-        if tensor._view is None and not foreign:
-            continue
-        node = tensor._value()
-        flush((node,))
-        holders.append(Ref(node))
-        session.known[holders[-1]] = node
-        session.views[node] = number
-        if tensor._view is not None:
-            part = (tensor._storage.node, tensor._view.steps, node)
-            session.parts.setdefault(tensor._storage, []).append(part)
-        if foreign and tensor._view is None:
-            session.foreign[tensor._storage] = node
-    return holders
-
-
-def _changed_arguments(leaves: list, spec: Any, args: tuple, kwargs: dict) -> str:
-    """Did the call change a list or dict that it was given?"""
-    now, shape = flatten((args, kwargs))
-    same = shape == spec and all(a is b for a, b in zip(now, leaves, strict=True))
-    return "" if same else "a container that it was given"
-
-
-def _changed_attributes(before: Sequence[tuple[Tensor, dict]], result: Any) -> str:
-    """Did the call give a tensor an attribute, or take one away? A replay would not."""
-    known = {id(tensor) for tensor, _ in before}
-    made = [t for t in flatten(result)[0] if isinstance(t, Tensor) and id(t) not in known]
-    for tensor, own in (*before, *((t, {}) for t in made)):
-        now = tensor.__dict__
-        if now.keys() != own.keys() or any(now[name] is not value for name, value in own.items()):
-            return "an attribute of a tensor"
-    return ""
