@@ -18,7 +18,7 @@ from rushlight.tensors.apply import apply
 from rushlight.tensors.forms import in_place_form, linked
 from rushlight.tensors.from_data import tensor_of
 from rushlight.tensors.functions_view import expand, reshape, unsqueeze
-from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.index_checks import check_index, in_range
 from rushlight.tensors.indexing import check_same, getitem, put
 from rushlight.tensors.inplace import check_inplace, store
 from rushlight.tensors.interop import look
@@ -131,12 +131,14 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: A
     return _scattered(ops.scatter_reduce, input, dim, index, given, kind, True)
 
 
-def _check_range(input: Tensor, dim: int, index: Tensor) -> None:
-    if input.dim():
-        dim = wrap_dim(dim, input.dim())
-        size = input._shape[dim]
-        text = f"index {{bad}} is out of bounds for dimension {dim} with size {size}"
-        check_index(index, size, text, RuntimeError)
+def _check_range(input: Tensor, dim: int, index: Tensor) -> bool:
+    """Are the indices known to be in range?"""
+    if not input.dim():
+        return False
+    dim = wrap_dim(dim, input.dim())
+    size = input._shape[dim]
+    text = f"index {{bad}} is out of bounds for dimension {dim} with size {size}"
+    return check_index(index, size, text, RuntimeError)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -156,18 +158,21 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     x = input if input.dim() else reshape(input, (1,))
     dim = wrap_dim(dim, x.dim())
-    check_index(index, x._shape[dim], "index out of range in self", IndexError)
-    key = (slice(None),) * dim + (reshape(index, (-1,)),)
+    size = x._shape[dim]
+    seen = check_index(index, size, "index out of range in self", IndexError)
+    key = (slice(None),) * dim + (in_range(reshape(index, (-1,)), size, seen),)
     check_apart(out, (input, index))
     result = getitem(x, key) if input.dim() else reshape(getitem(x, key), ())
     return result if out is None else write_out(out, result)
 
 
-def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str) -> Tensor:
+def _lines(tensor: Tensor, dim: int, index: Tensor, source: Any, kind: str, seen: bool) -> Tensor:
+    """`seen`: are the indices known to be in range?"""
     dim = wrap_dim(dim, tensor.dim())
     source = source if isinstance(source, Tensor) else tensor_of(source, tensor._dtype)
     view = tensor if tensor.dim() else unsqueeze(tensor, 0)
-    put(view, [(dim, reshape(index, (-1,)))], source, kind)
+    at = in_range(reshape(index, (-1,)), view._shape[dim], seen)
+    put(view, [(dim, at)], source, kind)
     return tensor
 
 
@@ -185,10 +190,10 @@ def index_add_(self: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
             f"Got self.shape = {want} source.shape = {have}"
         )
     if self.dim() > 1:
-        _check_range(self, dim, index)
+        seen = _check_range(self, dim, index)
     else:
-        check_index(index, self.numel(), "index out of range in self", IndexError)
-    return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum")
+        seen = check_index(index, self.numel(), "index out of range in self", IndexError)
+    return _lines(self, dim, index, source if alpha == 1 else source * alpha, "sum", seen)
 
 
 def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -200,8 +205,8 @@ def index_copy_(self: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         )
     at, size = (wrap_dim(dim, self.dim()), self._shape) if self.dim() else (0, (1,))
     text = f"index_copy_(): index {{bad}} is out of bounds for dimension {at} with size {size[at]}"
-    check_index(index, size[at], text, IndexError)
-    return _lines(self, dim, index, source, "set")
+    seen = check_index(index, size[at], text, IndexError)
+    return _lines(self, dim, index, source, "set", seen)
 
 
 def _need_long(index: Tensor, name: str) -> None:

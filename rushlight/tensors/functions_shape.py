@@ -26,7 +26,7 @@ from rushlight.tensors.functions_diagonal import (
 )
 from rushlight.tensors.functions_slices import narrow
 from rushlight.tensors.functions_view import expand, reshape, transpose, unsqueeze
-from rushlight.tensors.index_checks import check_index
+from rushlight.tensors.index_checks import check_index, in_range
 from rushlight.tensors.indexing import fill
 from rushlight.tensors.numbers import result_type
 from rushlight.tensors.out import check_apart, finish
@@ -331,8 +331,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
-    check_index(tensor, num_classes, "Class values must be smaller than num_classes.", RuntimeError,
-                negative="Class values must be non-negative.")  # fmt: skip
+    seen = check_index(
+        tensor, num_classes, "Class values must be smaller than num_classes.", RuntimeError,
+        negative="Class values must be non-negative.",
+    )  # fmt: skip
+    if not seen:
+        tensor = reshape(in_range(reshape(tensor, (-1,)), num_classes, False), tensor._shape)
     wide = unsqueeze(tensor, -1)
     return (wide == arange(num_classes)).to(int64)
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from rushlight import ops
+from rushlight.base.dtypes import int64
 from rushlight.engine.capture import open_session
+from rushlight.tensors.apply import apply
+from rushlight.tensors.creation import arange
 from rushlight.tensors.interop import look
 from rushlight.tensors.tensor import Tensor
 
@@ -45,6 +49,14 @@ def check_index(
         place = str(at[0] if len(at) == 1 else at)
         raise error(text.replace("{bad}", str(bad)).replace("{at}", place))
     return session is None
+
+
+def in_range(index: Tensor, size: int, is_checked: bool) -> Tensor:
+    """The indices, a vector; those that nobody has seen are looked at by the program that uses them
+    (which would count negative ones from the end)."""
+    if is_checked:
+        return index
+    return apply(ops.gather, (arange(size), 0, index.to(int64)))
 
 
 def is_wrong(index: Tensor, size: int, ignored: int | None, always: bool) -> bool:
