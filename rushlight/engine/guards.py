@@ -2,8 +2,7 @@
 
 `take_snapshot` walks from a function through closure cells, defaults, the globals its code names,
 attributes that some code names, classes, containers by content. `Snapshot.holds` then compares
-everything by identity in a few passes of C loops; only where that fails, numbers and texts are
-compared by value. Objects whose state nobody can see are reported as unguardable.
+everything by identity; only where that fails, numbers and texts are compared by value. Objects whose state nobody can see are reported as unguardable.
 
 >>> scale = 2.0
 >>> def f(x): return x * scale
