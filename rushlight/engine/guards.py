@@ -2,7 +2,8 @@
 
 `take_snapshot` walks from a function through closure cells, defaults, the globals its code names,
 attributes that some code names, classes, containers by content. `Snapshot.holds` then compares
-everything by identity; only where that fails, numbers and texts are compared by value. Objects whose state nobody can see are reported as unguardable.
+everything by identity; only where that fails, numbers and texts are compared by value. Objects
+whose state nobody can see are reported as unguardable.
 
 >>> scale = 2.0
 >>> def f(x): return x * scale
@@ -24,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.engine.checks import SIMPLE
 from rushlight.engine.code_watch import PURE_MODULES, Codes, kind_of_code, kind_of_file, names_of
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 
 MAX_CHECKS = 50_000
 MAX_ARRAY_BYTES = 1 << 16

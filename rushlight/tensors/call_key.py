@@ -13,8 +13,8 @@ from typing import Any
 
 from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CURRENT
+from rushlight.engine.checks import SIMPLE
 from rushlight.engine.realize import LOCK
-from rushlight.engine.snapshot import SIMPLE
 from rushlight.engine.watch import settings_family
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.numbers import Defaults
