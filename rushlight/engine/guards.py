@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.engine.checks import SIMPLE
+from rushlight.engine.checks import SIMPLE, is_plain
 from rushlight.engine.code_watch import PURE_MODULES, Codes, kind_of_code, kind_of_file, names_of
 from rushlight.engine.snapshot import Snapshot
 
@@ -94,7 +94,7 @@ class _Walk:
 
     def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
-        if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
+        if is_plain(value) or not self.snapshot.enter(value):
             return
         if self.snapshot.count > MAX_CHECKS:
             self.refuse(f"it reads more than {MAX_CHECKS} Python values")
