@@ -213,9 +213,8 @@ class Uniform(Distribution):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return self.low + torch.rand(shape, dtype=self.low.dtype, device=self.low.device) * (
-            self.high - self.low
-        )
+        u = torch.rand(shape, dtype=self.low.dtype, device=self.low.device)
+        return self.low + u * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -88,11 +88,8 @@ class ContinuousBernoulli(Binary, ExponentialFamily):
         return torch.where(self._outside(), found, series)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(
-            torch.rand(
-                self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device
-            )
-        )
+        shape = self._extended_shape(sample_shape)
+        return self.icdf(torch.rand(shape, dtype=self.probs.dtype, device=self.probs.device))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -36,9 +36,8 @@ class LKJCholesky(Distribution):
     def _row_lengths(self) -> Any:
         """The squared length of each row's part below the diagonal (the onion method)."""
         marginal = self.concentration + 0.5 * (self.dim - 2)
-        offset = torch.arange(
-            self.dim - 1, dtype=self.concentration.dtype, device=self.concentration.device
-        )
+        like = self.concentration
+        offset = torch.arange(self.dim - 1, dtype=like.dtype, device=like.device)
         offset = torch.cat([offset.new_zeros(1), offset])
         return Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset)
 
@@ -51,9 +50,8 @@ class LKJCholesky(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             y = self._beta.sample(sample_shape).unsqueeze(-1)
-            u = torch.randn(
-                self._extended_shape(sample_shape), dtype=y.dtype, device=y.device
-            ).tril(-1)
+            shape = self._extended_shape(sample_shape)
+            u = torch.randn(shape, dtype=y.dtype, device=y.device).tril(-1)
             sphere = u / u.norm(dim=-1, keepdim=True)
             sphere[..., 0, :].fill_(0.0)
             w = torch.sqrt(y) * sphere
@@ -140,11 +138,8 @@ class Wishart(ByMatrix, ExponentialFamily):
         shape = torch.Size(sample_shape)
         eps = torch.finfo(self.df.dtype).eps
         diagonal = self._chi2.rsample(shape).clamp(min=eps).sqrt()
-        below = torch.randn(
-            shape + self._batch_shape + self._event_shape,
-            dtype=self.df.dtype,
-            device=self.df.device,
-        )
+        whole = shape + self._batch_shape + self._event_shape
+        below = torch.randn(whole, dtype=self.df.dtype, device=self.df.device)
         chol = self._unbroadcasted_scale_tril @ (below.tril(-1) + diagonal.diag_embed())
         return chol @ chol.mT
 

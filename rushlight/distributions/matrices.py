@@ -202,9 +202,8 @@ class LowRankMultivariateNormal(Distribution):
         """The Cholesky factor of I + W^T D^-1 W."""
         weighed = factor.mT / diag.unsqueeze(-2)
         inner = weighed @ factor
-        return torch.linalg.cholesky(
-            inner + torch.eye(inner.shape[-1], dtype=inner.dtype, device=inner.device)
-        )
+        identity = torch.eye(inner.shape[-1], dtype=inner.dtype, device=inner.device)
+        return torch.linalg.cholesky(inner + identity)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = {"loc": 1, "cov_diag": 1, "cov_factor": 2}
@@ -231,9 +230,8 @@ class LowRankMultivariateNormal(Distribution):
     def scale_tril(self) -> Any:
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         scaled = self._unbroadcasted_cov_factor / root
-        inner = scaled @ scaled.mT + torch.eye(
-            self._event_shape[0], dtype=scaled.dtype, device=scaled.device
-        )
+        identity = torch.eye(self._event_shape[0], dtype=scaled.dtype, device=scaled.device)
+        inner = scaled @ scaled.mT + identity
         return self._square(root * torch.linalg.cholesky(inner))
 
     @lazy_property

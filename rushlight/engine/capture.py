@@ -41,7 +41,7 @@ class Session:
     grads    id -> (tensor, its .grad before the call first looked at it or changed it)
     draws    random generators that were used -> (seed, offset) before
     private  leaves that may not be read by a replay (what a random state was)
-    shown    storages that it read and whose memory others see, until they look no more
+    shown    storages it read whose memory others look at; the call may be replayed when none does
     ran      its program did: what it overwrote is not there any more
     refusal  why the call cannot be replayed ("" while it can)
     """
@@ -139,7 +139,7 @@ class Session:
             self.refusal = f"{reason} ({where})" if where else reason
 
     def refuse_shown(self, storage: Any) -> None:
-        """The call reads memory that others see."""
+        """The call reads memory that others see; only what was lent may be the cell's own again."""
         if storage.is_lent:
             self.shown.append(storage)
         self.refuse("memory shared with other libraries is read")

@@ -60,7 +60,7 @@ def mark_failed(recording: Recording, failed: RunFailed) -> None:
     """Mark every value that needs the node at which the run ended, and complete the error."""
     if failed.at is None:
         return
-    RISK.waits = True  # so nobody need look here while it is not
+    RISK.waits = True  # while it is False, nobody looks for failures here
     first = recording.order[failed.at]
     failure = _Failure(first, _completed(first, failed.error))
     lost = {first}

@@ -2,8 +2,8 @@
 
 `take_snapshot` walks from a function through closure cells, defaults, the globals its code names,
 attributes that some code names, classes, containers by content. `Snapshot.holds` then compares
-everything by identity in a few passes of C loops; only where that fails, numbers and texts are
-compared by value. Objects whose state nobody can see are reported as unguardable.
+everything by identity; only where that fails, numbers and texts are compared by value. Objects
+whose state nobody can see are reported as unguardable.
 
 >>> scale = 2.0
 >>> def f(x): return x * scale
@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.engine.checks import SIMPLE, is_plain
 from rushlight.engine.code_watch import PURE_MODULES, Codes, kind_of_code, kind_of_file, names_of
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 
 MAX_CHECKS = 50_000
 MAX_ARRAY_BYTES = 1 << 16
@@ -93,7 +94,7 @@ class _Walk:
 
     def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
-        if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
+        if is_plain(value) or not self.snapshot.enter(value):
             return
         if self.snapshot.count > MAX_CHECKS:
             self.refuse(f"it reads more than {MAX_CHECKS} Python values")

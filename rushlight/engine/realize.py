@@ -78,8 +78,8 @@ def flush(extra: Sequence[Node] = ()) -> None:
 
 
 def compute(node: Node) -> None:
-    """`flush((node,))` of a look, after which a captured call was told of it. Where little waits,
-    and its program is known, this goes to the run at once."""
+    """`flush((node,))` for a look of which a captured call has been told. Where little waits, this
+    goes to the run without a recording."""
     family = watch.quiet_family()
     if family is None or RISK.waits or DEVICES.used or PENDING.settings or node.leaf:
         flush((node,))
@@ -92,7 +92,7 @@ def compute(node: Node) -> None:
 
 
 def _compute_few(node: Node, family: int | str) -> bool:
-    """False, with nothing done: the general way must go. It also says what is wrong."""
+    """False, with nothing done, where the general way must do it, which also says what is wrong."""
     waiting = WAITING.copy()
     roots = few_roots(node, waiting)
     if roots is None:
@@ -305,7 +305,7 @@ def run_program(
 
 
 def _room_for(layout: Layout, inputs: Sequence[Buffer]) -> list[Buffer]:
-    """Memory of the results."""
+    """Memory of the results: new, or a donated input's."""
     new = allocate_all(layout.new_bytes)
     if layout.new_at is None:
         return new

@@ -1,8 +1,8 @@
 """A snapshot of Python values that is quick to compare with what is there now.
 
 In: containers, namespaces and cells as a walk meets them (`add_*`), then `seal`. Out: `holds()`.
-Values are compared by identity, first in flat C loops, later in code made for them (checks.py);
-where that fails, numbers and texts of the same class and value count as the same.
+Values are compared by identity, first in flat C loops, after a few times in code made for them
+(checks.py); where that fails, numbers and texts of the same class and value count as the same.
 """
 
 from __future__ import annotations

@@ -79,8 +79,8 @@ class _Settings:
 
 
 def quiet_family() -> int | str | None:
-    """The family of programs where nobody listens, and where no program changed a setting that
-    programs depend on, but for those of the family; else None. May be None before the first run."""
+    """The family of programs, where nobody listens and no setting that programs depend on was
+    changed but by the family; else None. May be None before the first run."""
     if (
         _Settings.are_quiet and not origin.STATE.on and config.overrides() is NO_OVERRIDES
         and config.told.keys().isdisjoint(_OF_PROGRAMS)

@@ -13,8 +13,8 @@ from typing import Any
 
 from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CURRENT
+from rushlight.engine.checks import is_plain
 from rushlight.engine.realize import LOCK
-from rushlight.engine.snapshot import SIMPLE
 from rushlight.engine.watch import settings_family
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.numbers import Defaults
@@ -105,14 +105,14 @@ def describe(leaf: Any) -> Any:
             leaf.stride(),
             view is None,
         )
-    if isinstance(leaf, SIMPLE):
+    if is_plain(leaf):
         return _value(leaf)
     return (type(leaf), id(leaf))
 
 
 def _value(value: Any) -> tuple:
     """Of a number or text: equal ones of one class are the same."""
-    if not isinstance(value, SIMPLE):
+    if not is_plain(value):
         raise TypeError(f"a tensor has an attribute of class {type(value).__name__}")
     return (value.__class__, value, str(value) if value.__class__ is float else None)
 

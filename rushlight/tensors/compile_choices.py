@@ -33,7 +33,8 @@ def check_choices(backend: Any, mode: str | None, options: Any) -> None:
 
 
 def check_region(name: Any, recompile_limit: Any, shapes_spec: Any) -> None:
-    """TypeError for a name or limit of another type; sizes become symbolic by themselves."""
+    """TypeError for arguments of another type than PyTorch's; NotImplementedError for sizes that
+    are said to be symbolic: they become so by themselves."""
     if name is not None and not isinstance(name, str):
         raise TypeError(f"compile: name must be a str or None, got {type(name).__name__}")
     is_number = isinstance(recompile_limit, int) and not isinstance(recompile_limit, bool)

@@ -28,12 +28,13 @@ from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
 from rushlight.base.pytree import flatten
 from rushlight.engine.capture import Session, open_session
+from rushlight.engine.checks import is_plain
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.program import Program, measured
 from rushlight.engine.realize import LOCK, PENDING, flush
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.call_arguments import (
@@ -89,7 +90,7 @@ def compile(  # noqa: A001  (PyTorch's name)
     `name` is what reports call the function. `recompile_limit`: so many captures are kept to be
     replayed; further calls that none of them serves run as ordinary lazy code, with a warning, and
     with `fullgraph` they are an error. `isolate_recompiles` is accepted: what one call of `compile`
-    gives never counts for another's. `shapes_spec` (of sizes that are symbolic) must be None or {}.
+    gives never counts for another's. `shapes_spec` (which sizes are symbolic) must be None or {}.
 
     RuntimeError: a backend or mode that is not known, mode and options together, an option of
     another type than PyTorch's. TypeError: a name that is no text, a limit that is no whole number.
@@ -175,7 +176,7 @@ class CompiledFunction:
         self._last: LastCall | None = None
         self._flushed: WeakSet[Program] = WeakSet()  # by flushes after its calls
         self.captures = self.replays = 0
-        self._limit, self._kept = limit, 0
+        self._limit, self._kept = limit, 0  # of replays that are kept for all kinds of arguments
         self.history = History(self, fn, name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -222,7 +223,7 @@ class CompiledFunction:
         return self._fn(*args, **kwargs)
 
     def _capture_as_asked(self, key: Any, kind: _Kind, *call: Any) -> Any:
-        """Capture a call, as the arguments of `compile` say."""
+        """Capture a call under the limit and the settings that `compile` was given."""
         _, _, tensors, args, kwargs = call
         if self._limit is not None and self._kept >= self._limit:
             self._say(f"recompile_limit ({self._limit}) captures are kept already")
@@ -258,7 +259,7 @@ class CompiledFunction:
     ) -> Any:
         self.captures += 1
         kind.captures += 1
-        objects = tuple(x for x in leaves if not isinstance(x, (Tensor, *SIMPLE)))
+        objects = tuple(x for x in leaves if not isinstance(x, Tensor) and not is_plain(x))
         with LOCK:
             flush()
             if kind.shown and all([storage.reclaim() for storage in kind.shown]):

@@ -270,7 +270,7 @@ class Replay:
             return self._place(results, storages, nodes, tensors, copies, bool(held))
 
     def _reclaimed(self, storages: list[Any], nodes: list[Node]) -> bool:
-        """Is some memory that numpy looked at a storage's own again?"""
+        """Take back memory that numpy looked at and nobody looks at now. Was there any?"""
         shown = [s for s in storages if s.__class__ is Storage and s.foreign is not None]
         nodes.clear()  # which would count as holders
         found = [storage.reclaim() for storage in shown]
@@ -365,7 +365,7 @@ def forget_values(tensors: Sequence[Tensor]) -> None:
 
 
 def reclaim(tensors: Sequence[Tensor]) -> None:
-    """Memory that numpy looked at once is the tensors' own again."""
+    """Take back memory that numpy looked at and nobody looks at now."""
     for tensor in tensors:
         if tensor._storage.foreign is not None:
             tensor._storage.reclaim()

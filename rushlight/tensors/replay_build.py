@@ -17,6 +17,7 @@ import numpy as np
 from rushlight.base.pytree import flatten
 from rushlight.engine import realize
 from rushlight.engine.capture import Session, settle
+from rushlight.engine.checks import SIMPLE
 from rushlight.engine.failures import RunFailed, any_failed, mark_failed, raise_failed
 from rushlight.engine.interrupts import Uninterrupted
 from rushlight.engine.live import live_refs
@@ -28,7 +29,7 @@ from rushlight.engine.realize import (
     wanted,
 )
 from rushlight.engine.signature import Recording, record
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 from rushlight.engine.undo import forget_changes
 from rushlight.ir.node import Node
 from rushlight.tensors.replay import Held, Replay, Sources, TensorGuards

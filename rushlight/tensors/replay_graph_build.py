@@ -18,9 +18,10 @@ from rushlight.base.dtypes import int64
 from rushlight.base.errors import user_line
 from rushlight.base.pytree import flatten
 from rushlight.engine.capture import Session
+from rushlight.engine.checks import SIMPLE
 from rushlight.engine.live import Ref, live_refs
 from rushlight.engine.origin import lines_of
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import NO_VALUE, Node, scalar_node, topological
 from rushlight.ir.recipe import Again, NotPlain, Recipe
 from rushlight.tensors.replay import TensorGuards

@@ -19,9 +19,9 @@ from rushlight.backends.llvm.nest import emit_ranges, lane_count, with_loads_fro
 from rushlight.backends.llvm.scan_fold import Folding
 from rushlight.backends.llvm.scan_turned import (
     ROWS_AT_ONCE,
+    can_turn,
     emit_turned_rows,
     is_below,
-    may_turn,
     turned_count,
 )
 from rushlight.backends.llvm.streaming import streamed_buffers, with_streams
@@ -38,16 +38,17 @@ class Layout:
     turned: bool = False
 
 
-def find_layout(ctx: KernelContext, statement: Scan, ranges: Sequence[Range]) -> Layout:
+def choose_layout(ctx: KernelContext, statement: Scan, ranges: Sequence[Range]) -> Layout:
+    """Which of the three ways (above) suits how the rows lie."""
     accesses = scan_accesses(statement)
     chosen = choose_range(ranges, accesses, ctx.target)
     if chosen is not None:
         return Layout(chosen, lane_count(ctx, accesses, chosen), 4)
     lanes = turned_count(ctx, statement, accesses)
     rows = _most_rows(ranges, lanes)
-    if rows is not None and may_turn(statement, ranges, rows, accesses, lanes):
+    if rows is not None and can_turn(statement, ranges, rows, accesses, lanes):
         return Layout(rows, lanes, 1, turned=True)
-    # Lanes would gather.
+    # Lanes would gather: single elements of some rows, one row beside the other.
     rows = next((part for part in reversed(ranges) if part.extent != 1), None)
     return Layout(rows, 1, ROWS_AT_ONCE)
 
@@ -62,7 +63,7 @@ def _most_rows(ranges: Sequence[Range], lanes: int) -> Range | None:
 
 def scan_blocks(ctx: KernelContext, statement: Scan, lent: Sequence[Range]) -> dict[Axis, int]:
     """The lent axis that an instance takes a block of, with its size."""
-    layout = find_layout(ctx, statement, [*lent, *ranges_of(statement.axes)])
+    layout = choose_layout(ctx, statement, [*lent, *ranges_of(statement.axes)])
     part = layout.part
     if part is None or part not in lent or part.axis.extent == 1:
         return {}
@@ -89,7 +90,7 @@ def emit_scan(
 ) -> None:
     """All rows of a Scan; `ranges` replaces its axes when the grid lent it some."""
     ranges = ranges_of(statement.axes) if ranges is None else list(ranges)
-    layout = find_layout(ctx, statement, ranges)
+    layout = choose_layout(ctx, statement, ranges)
     scan = Folding(ctx, statement)
     along = Range(statement.over, 0, statement.over.extent) if layout.turned else layout.part
 

@@ -25,7 +25,7 @@ Part = Callable[[ir.Value, ir.Value, Sequence[ir.Value]], list[ir.Value]]
 
 
 class Folding:
-    """One statement: how an element joins, and where results go."""
+    """One statement. `size`: values that a row's state has (of extremes with positions, two)."""
 
     def __init__(self, ctx: KernelContext, statement: Scan) -> None:
         self.ctx, self.statement, self.over = ctx, statement, statement.over

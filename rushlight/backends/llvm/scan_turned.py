@@ -49,15 +49,15 @@ LEAST_VECTORS, ROW_BYTES = 8, 16
 NEXT_BYTES, NEXT_STORE_BYTES, LATER_BYTES = 8192, 1024, 1024
 
 
-def may_turn(
+def can_turn(
     statement: Scan, ranges: Sequence[Range], rows: Range, accesses: Accesses, count: int
 ) -> bool:
     """Do the elements of a row lie side by side, and are there enough of them and of rows?"""
     over = statement.over
     few = is_below(rows.axis.extent, LEAST_TURNED)
-    if few or is_below(over.extent, least_length(statement, count)):
+    if few or is_below(over.extent, _least_length(statement, count)):
         return False
-    offset = row_offset(statement, rows)
+    offset = _row_offset(statement, rows)
     if isinstance(offset, int) and offset:
         return False
     if statement.value.dtype.kind == "bool" or bounds_use(ranges, rows.axis.name):
@@ -74,14 +74,14 @@ def turned_count(ctx: KernelContext, statement: Scan, accesses: Accesses) -> int
     return ctx.vector_bytes // widest
 
 
-def least_length(statement: Scan, count: int) -> int:
+def _least_length(statement: Scan, count: int) -> int:
     """Of a row that is worth turning."""
     if statement.kind in ("argmax", "argmin"):
         return 0
     return LEAST_VECTORS * count if statement.kind in SIMPLE else count
 
 
-def row_offset(statement: Scan, rows: Range) -> Index:
+def _row_offset(statement: Scan, rows: Range) -> Index:
     """By how many bytes rows lie beside multiples of ROW_BYTES, where that matters."""
     step = coefficient(statement.at, rows.axis.name)
     if step is None or statement.kind not in SIMPLE:
@@ -109,8 +109,8 @@ def emit_turned_rows(
         middle = b.add(start, b.and_(full, i64(-count)))
         if not isinstance(scan.over.extent, int):
             extent = ctx.int_expr(b, scan.over.extent, at)
-            least = i64(least_length(scan.statement, count))
-            offset = ctx.int_expr(b, row_offset(scan.statement, rows), at)
+            least = i64(_least_length(scan.statement, count))
+            offset = ctx.int_expr(b, _row_offset(scan.statement, rows), at)
             suits = b.and_(b.icmp_signed(">=", extent, least), b.icmp_signed("==", offset, i64(0)))
             middle = b.select(suits, middle, start)
         last = b.sub(stop, i64(1))

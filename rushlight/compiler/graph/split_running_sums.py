@@ -30,7 +30,7 @@ def split_running_sums(
     new: dict[Node, Node] = {}
     for node in topological(list(roots)):
         here = new[node] = with_sources(node, tuple(new[s] for s in node.src))
-        if node.name == "scan_running_sum" and not _in_one_pass(node, one_pass_rows):
+        if node.name == "scan_running_sum" and not _fits_one_pass(node, one_pass_rows):
             (new[node],) = decompose(
                 [running_sum_in_steps(here.src[0], here.attrs[0])], trace=trace
             )
@@ -40,7 +40,7 @@ def split_running_sums(
     return [new[root] for root in roots]
 
 
-def _in_one_pass(node: Node, least: int) -> bool:
+def _fits_one_pass(node: Node, least: int) -> bool:
     """Rows of a number that is not known count as many: steps would fill up rows that are short."""
     (dim,) = node.attrs
     rows = product(n for i, n in enumerate(node.shape) if i != dim)

@@ -31,9 +31,9 @@ from rushlight.ir.symint import Expr
 from rushlight.ir.symint_math import ceildiv, minimum, product
 
 NARROW = (bfloat16, float16)
-# Fewer keys stay in the first cache, however they lie.
+# Fewer keys than these stay in the first cache, however they lie.
 MANY_KEYS = 1 << 12
-# More operations than these are not left to the sort.
+# Keys of more operations than these are computed before the sort.
 LONG_KEY = 32
 
 
@@ -164,7 +164,7 @@ def build_sort(builder: KernelBuilder) -> Kernel:
     out = builder.output(node)
     many = builder.hints(node.src[0].numel()) >= MANY_KEYS
     if many and len(s.topological((key,))) > LONG_KEY:
-        # Computed by vectors, where the sort takes one key after the other.
+        # By vectors: the sort would compute one key after the other.
         keys, row = _rows(builder, key.dtype, kept, axes[dim])
         made = Grid((*kept, axes[dim]), (Map((), (Store(keys, row, key),)),))
         statement = Sort(axes[dim], s.load(keys, row), bool(descending), out, place, first)
@@ -185,7 +185,7 @@ def build_sort(builder: KernelBuilder) -> Kernel:
 def _rows(
     builder: KernelBuilder, dtype: DType, kept: Sequence[Axis], over: Axis
 ) -> tuple[Buffer, int | Expr]:
-    """Memory with one axis innermost, and the place of an element."""
+    """Scratch with `over` innermost, and the place of an element in it."""
     order = (*kept, over)
     extents = tuple(axis.extent for axis in order)
     at = linear(tuple(axis.var for axis in order), strides_of(extents))

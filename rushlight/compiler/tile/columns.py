@@ -100,9 +100,9 @@ def contiguous_column(builder: KernelBuilder) -> int | None:
         elif group.at[member] == group.axes:
             parts = member.src if is_interleaved(member) else (member,)
             roots += [_probe(builder, part, part) for part in parts]
-    # Whole rows are also written, along the innermost dim; a result for each row is small.
+    # Whole rows that are written, too, are so along the innermost dim; one result per row is small.
     is_written = any(at == group.axes for at in map(group.at.get, group.members))
-    columns = kept[-1:] if is_written else kept[::-1]  # of equals the innermost one
+    columns = kept[-1:] if is_written else kept[::-1]  # the first of equals wins
     votes, row_votes = dict.fromkeys(columns, 0), 0
     for at in index_exprs(roots):
         along_row, *along = (coefficient(at, f"d{d}") for d in (reduced[-1], *columns))

@@ -91,7 +91,7 @@ def test_a_comparison_becomes_code_after_a_few_times():
     assert len(called) == PLAIN_TIMES
 
 
-# Everything that a function reads, and changes of it: (name, change, does it still hold).
+# Everything that `reads_all` reads; CHANGES of it are pairs: the change, and the way back.
 NUMBERS = {"rate": 0.5, "steps": 3, "name": "first"}
 ORDERED = OrderedDict(a=1, b=2)
 KEYED = {Thing: 1, 7: 2}

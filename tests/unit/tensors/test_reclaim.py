@@ -37,7 +37,7 @@ def is_own(x):
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_while_somebody_looks_memory_is_shared_afterwards_it_is_not(way, is_shared):
     x = torch.ones(4)
-    other = torch.zeros(4).copy_(x) if not is_shared else x.clone()
+    other = x.clone() if is_shared else torch.zeros(4).copy_(x)
     look = WAYS[way](x)
     address = x._storage.foreign.ctypes.data
     assert (x * 2).sum().item() == 8 and not is_own(x)
