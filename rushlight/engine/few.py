@@ -19,6 +19,7 @@ from rushlight.engine.live import FREE, Ref
 from rushlight.engine.program import Layout, Program
 from rushlight.ir.node import Node
 
+# Longer keys cost as much as a recording. How many holders are looked at, and keys kept.
 MOST_NODES = 12
 MOST_WAITING = 32
 MOST_KNOWN = 512

@@ -113,7 +113,7 @@ def _compute_few(node: Node, family: int | str) -> bool:
         buffers = _room_for(known.layout, inputs)
         if not program.overwrites:
             launch(program, known.values, known.layout, inputs, buffers, numbers)
-    except Exception:
+    except Exception:  # the general way comes to it again, and says what is wrong
         return False
     if program.overwrites:
         with Uninterrupted(True):

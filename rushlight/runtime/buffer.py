@@ -28,16 +28,16 @@ from rushlight.runtime.allocator import Block
 
 
 class _Bytes(ctypes.c_char * sys.maxsize):
-    """What an array of numpy's is made on: all from an address on, with the buffer that it keeps
-    alive. Numpy asks this for its memory in less than half the time of `__array_interface__`."""
+    """All memory from an address on, as numpy takes it in less than half the time that
+    `__array_interface__` needs; `buffer` is kept alive."""
 
     __slots__ = ("buffer",)
 
 
 class Buffer:
-    """Memory. `foreign`: visible outside, so it is never donated or reused in place. `device`: the
-    type of the device whose programs wrote it and read it, None for what goes with any. `private`:
-    once it has a value, only programs write to it."""
+    """Memory. `foreign`: visible outside, until `take_back`, so it is never donated or reused in
+    place. `device`: the type of the device whose programs wrote it and read it, None for what goes
+    with any. `private`: once it has a value, only programs write to it."""
 
     __slots__ = (
         "__weakref__", "device", "address", "foreign", "nbytes", "owner", "private", "readonly",
@@ -72,7 +72,7 @@ class Buffer:
                 f"Buffer.view: {dtype.name}{list(shape)} at byte {offset} needs "
                 f"{offset + nbytes} bytes, the buffer has {self.nbytes}"
             )
-        whole: Any = None
+        whole: Any
         if self.readonly:
             whole = np.asarray(self)
         else:

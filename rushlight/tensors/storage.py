@@ -94,7 +94,7 @@ class Storage(Ref):
         return self.foreign
 
     def expose(self) -> np.ndarray:
-        """The memory, from now on visible outside."""
+        """The memory, from now on visible outside, until `reclaim`."""
         with _LOOKS:
             found = self.foreign
         if found is None:
@@ -117,8 +117,8 @@ class Storage(Ref):
         return array is not None and getattr(array.base, "buffer", None) is self.node.buffer
 
     def reclaim(self) -> bool:
-        """Is the memory the cell's own? Memory that `expose` showed is again, once nobody looks at
-        it any more: the counts of references say so (at slots: see tensors/overwrite.py)."""
+        """Take back memory that `expose` showed, if nobody looks at it any more: the counts of
+        references say so (at slots: see tensors/overwrite.py). Is it the cell's own now?"""
         if self.foreign is None:
             return True
         if not self.is_lent or open_session() is not None:
