@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.engine.checks import SIMPLE, is_plain
 from rushlight.engine.code_watch import PURE_MODULES, Codes, kind_of_code, kind_of_file, names_of
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 
 MAX_CHECKS = 50_000
 MAX_ARRAY_BYTES = 1 << 16
@@ -93,7 +94,7 @@ class _Walk:
 
     def value(self, value: Any, name: str) -> None:  # noqa: C901  (one branch for a kind of value)
         """Note what is inside a value; its holder guards the value itself."""
-        if isinstance(value, SIMPLE) or not self.snapshot.enter(value):
+        if is_plain(value) or not self.snapshot.enter(value):
             return
         if self.snapshot.count > MAX_CHECKS:
             self.refuse(f"it reads more than {MAX_CHECKS} Python values")
@@ -106,8 +107,10 @@ class _Walk:
                 self.whole_dict(value.__dict__, name)
         elif isinstance(value, (dict, types.MappingProxyType)):
             self.whole_dict(value, name)
+            self.class_of_container(value, name)
         elif isinstance(value, (list, tuple, deque, set, frozenset)):
             self.items(value, name)
+            self.class_of_container(value, name)
         elif isinstance(value, types.ModuleType):
             self.module(value, name)
         elif isinstance(value, _FUNCTIONS):
@@ -124,6 +127,14 @@ class _Walk:
             self.snapshot.add_sequence(value, name)
         for position, inner in enumerate(value):
             self.value(inner, f"{name}[{position}]")
+
+    def class_of_container(self, value: Any, name: str) -> None:
+        """What one of a user's class has besides its items."""
+        if any(map(_is_user_class, type(value).__mro__)):
+            self.owner_class(type(value))
+            space = getattr(value, "__dict__", None)
+            if isinstance(space, dict):
+                self.attributes_of(value, space, name)
 
     def whole_dict(self, mapping: Any, name: str) -> None:
         self.snapshot.add_dict(mapping, name)

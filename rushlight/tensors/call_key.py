@@ -13,8 +13,8 @@ from typing import Any
 
 from rushlight.autograd.mode import STATE
 from rushlight.base.devices import CURRENT
+from rushlight.engine.checks import SIMPLE, is_plain
 from rushlight.engine.realize import LOCK
-from rushlight.engine.snapshot import SIMPLE
 from rushlight.engine.watch import settings_family
 from rushlight.tensors.autocast import STATE as AUTOCAST
 from rushlight.tensors.numbers import Defaults
@@ -105,16 +105,19 @@ def describe(leaf: Any) -> Any:
             leaf.stride(),
             view is None,
         )
-    if isinstance(leaf, SIMPLE):
+    if is_plain(leaf):
         return _value(leaf)
     return (type(leaf), id(leaf))
+
+
+_SIGNED = (float, complex)  # they have zeros that are equal, but not the same
 
 
 def _value(value: Any) -> tuple:
     """Of a number or text: equal ones of one class are the same."""
     if not isinstance(value, SIMPLE):
         raise TypeError(f"a tensor has an attribute of class {type(value).__name__}")
-    return (value.__class__, value, str(value) if value.__class__ is float else None)
+    return (value.__class__, value, str(value) if value.__class__ in _SIGNED else None)
 
 
 def aliases(tensors: Sequence[Tensor]) -> tuple:

@@ -28,12 +28,13 @@ from rushlight.base.dtypes import DType
 from rushlight.base.errors import user_line
 from rushlight.base.pytree import flatten
 from rushlight.engine.capture import Session, open_session
+from rushlight.engine.checks import is_plain
 from rushlight.engine.code_watch import Codes, CodeWatch, names_of
 from rushlight.engine.guards import Ways, take_snapshot
 from rushlight.engine.live import Ref
 from rushlight.engine.program import Program, measured
 from rushlight.engine.realize import LOCK, PENDING, flush
-from rushlight.engine.snapshot import SIMPLE, Snapshot
+from rushlight.engine.snapshot import Snapshot
 from rushlight.ir.node import Node
 from rushlight.ir.opdef import OpDef
 from rushlight.tensors.call_arguments import (
@@ -258,7 +259,7 @@ class CompiledFunction:
     ) -> Any:
         self.captures += 1
         kind.captures += 1
-        objects = tuple(x for x in leaves if not isinstance(x, (Tensor, *SIMPLE)))
+        objects = tuple(x for x in leaves if not (isinstance(x, Tensor) or is_plain(x)))
         with LOCK:
             flush()
             if kind.shown and all([storage.reclaim() for storage in kind.shown]):
