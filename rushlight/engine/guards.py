@@ -107,8 +107,10 @@ class _Walk:
                 self.whole_dict(value.__dict__, name)
         elif isinstance(value, (dict, types.MappingProxyType)):
             self.whole_dict(value, name)
+            self.class_of_container(value, name)
         elif isinstance(value, (list, tuple, deque, set, frozenset)):
             self.items(value, name)
+            self.class_of_container(value, name)
         elif isinstance(value, types.ModuleType):
             self.module(value, name)
         elif isinstance(value, _FUNCTIONS):
@@ -125,6 +127,14 @@ class _Walk:
             self.snapshot.add_sequence(value, name)
         for position, inner in enumerate(value):
             self.value(inner, f"{name}[{position}]")
+
+    def class_of_container(self, value: Any, name: str) -> None:
+        """What one of a user's class has besides its items."""
+        if any(map(_is_user_class, type(value).__mro__)):
+            self.owner_class(type(value))
+            space = getattr(value, "__dict__", None)
+            if isinstance(space, dict):
+                self.attributes_of(value, space, name)
 
     def whole_dict(self, mapping: Any, name: str) -> None:
         self.snapshot.add_dict(mapping, name)

@@ -110,11 +110,14 @@ def describe(leaf: Any) -> Any:
     return (type(leaf), id(leaf))
 
 
+_SIGNED = (float, complex)  # they have zeros that are equal, but not the same
+
+
 def _value(value: Any) -> tuple:
     """Of a number or text: equal ones of one class are the same."""
     if not is_plain(value):
         raise TypeError(f"a tensor has an attribute of class {type(value).__name__}")
-    return (value.__class__, value, str(value) if value.__class__ is float else None)
+    return (value.__class__, value, str(value) if value.__class__ in _SIGNED else None)
 
 
 def aliases(tensors: Sequence[Tensor]) -> tuple:

@@ -44,10 +44,11 @@ def put(storage: Any, old: Node, new: Buffer | Node) -> None:
     """A storage gets a new value."""
     if isinstance(new, Buffer):
         new = buffer_node(new, old.shape, old.dtype)
-    if storage.foreign is None:
+    shown = storage.foreign
+    if shown is None:
         storage.hold(new)
     else:
-        storage.foreign[...] = new.buffer.view(old.dtype, old.shape)
+        shown[...] = new.buffer.view(old.dtype, old.shape)
 
 
 def _copied(buffer: Buffer) -> Buffer:

@@ -66,8 +66,9 @@ class Storage(Ref):
 
     def replace(self, node: Node) -> None:
         """Give the cell a new value (same shape and dtype)."""
-        if self.foreign is not None:
-            self.foreign[...] = value_of(node).reshape(self.foreign.shape)
+        shown = self.foreign  # as long as this call holds it, nobody takes the memory back
+        if shown is not None:
+            shown[...] = value_of(node).reshape(shown.shape)
             session = open_session()
             if session is not None:  # what it had at the start is not what is read from now on
                 session.foreign.pop(self, None)
@@ -86,28 +87,37 @@ class Storage(Ref):
 
     def array(self) -> np.ndarray:
         """The memory as a row-major array (computed if pending). For looking, never for writing."""
-        if self.foreign is None:
+        shown = self.foreign
+        if shown is None:
             return value_of(self.node)
         session = open_session()
         if session is not None:
             session.refuse_shown(self)
-        return self.foreign
+        return shown
 
     def expose(self) -> np.ndarray:
         """The memory, from now on visible outside, until `reclaim`."""
-        with _LOOKS:
-            found = self.foreign
-        if found is None:
-            found = value_of(self.node)
+        while True:
+            with _LOOKS:
+                if self.foreign is not None:
+                    return self.foreign
+            serial = self.node.serial
+            found = value_of(self.node)  # without the lock: a flush may wait for other threads
             if WAITING:
                 flush()  # nothing pending may read the cell's memory later
-            if not self._is_alone():
-                device = device_of(self.node)
-                self.hold(data_node(found, self.node.dtype))
-                self.node.buffer.device = device
-                found = self.node.buffer.view(self.node.dtype, self.node.shape)
-            self.node.buffer.expose()
-            self.foreign = found
+            with _LOOKS:
+                if self.foreign is None and self.node.serial == serial:
+                    return self._show(found)
+
+    def _show(self, found: np.ndarray) -> np.ndarray:
+        """`expose`, with the lock held, where this is the value."""
+        if not self._is_alone():
+            device = device_of(self.node)
+            self.hold(data_node(found, self.node.dtype))
+            self.node.buffer.device = device
+            found = self.node.buffer.view(self.node.dtype, self.node.shape)
+        self.node.buffer.expose()
+        self.foreign = found
         return found
 
     @property
@@ -165,7 +175,10 @@ class Storage(Ref):
 
     def foreign_view(self, shape: tuple, strides: tuple, offset: int) -> Node:
         """A node for what a view of foreign memory holds now."""
-        window = strided(self.foreign, shape, strides, offset)  # type: ignore[arg-type]
+        shown = self.foreign
+        if shown is None:  # another thread took it back meanwhile
+            shown = value_of(self.node)
+        window = strided(shown, shape, strides, offset)
         copy = data_node(window, self.node.dtype)
         copy.buffer.device = self.node.buffer.device
         return copy

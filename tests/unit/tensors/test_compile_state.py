@@ -467,3 +467,59 @@ def test_the_default_device_is_part_of_the_call():
     with torch.device("meta"):
         assert run().device.type == "meta"
     assert run().device.type == "cpu"
+
+
+class Whole(int):
+    pass
+
+
+class Text(str):
+    pass
+
+
+class Items(list):
+    pass
+
+
+class Names(dict):
+    pass
+
+
+class Fixed(tuple):
+    pass
+
+
+def with_rate(value, rate):
+    value.rate = rate
+    return value
+
+
+@pytest.mark.parametrize("kind", [Whole, Text, Items, Names, Fixed])
+def test_attributes_of_numbers_and_containers_of_a_users_class_are_seen(kind):
+    class Holder:
+        value = with_rate(kind(), 1)
+
+    compiled = torch.compile(lambda x: x + Holder.value.rate)
+    for _ in range(12):
+        assert compiled(torch.zeros(1)).item() == 1
+    Holder.value.rate = 5
+    assert compiled(torch.zeros(1)).item() == 5
+
+
+@pytest.mark.parametrize("kind", [Whole, Text])
+def test_an_argument_that_is_a_number_of_a_users_class_is_more_than_its_value(kind):
+    compiled = torch.compile(lambda x, value: x + value.rate)
+    first = with_rate(kind(), 1)
+    for value, want in [(first, 1), (with_rate(kind(), 2), 2), (first, 1)]:
+        for _ in range(6):
+            assert compiled(torch.zeros(1), value).item() == want
+    first.rate = 7
+    assert compiled(torch.zeros(1), first).item() == 7
+
+
+def test_complex_arguments_whose_zeros_have_other_signs_are_others():
+    compiled = torch.compile(lambda x, c: 1 / (x * c.imag))
+    for imag in (0.0, -0.0):
+        want = (1 / torch.tensor([imag])).tolist()
+        for _ in range(6):
+            assert compiled(torch.ones(1), complex(1, imag)).tolist() == want

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rushlight as torch
+from rushlight.tensors import storage
 from tests.unit.tensors.compile_checks import array
 
 # Ways to look at a tensor's memory, and to read what is seen there.
@@ -184,3 +185,49 @@ def test_a_compiled_module_with_gradients_outside():
         for a, b in zip(plain.parameters(), model.parameters(), strict=True):
             assert a.grad.tolist() == b.grad.tolist()
     assert fast._compiled.replays >= 6
+
+
+def meanwhile(monkeypatch, act):
+    """The next value that a storage asks for takes as long as another thread needs for this."""
+
+    def slow(node):
+        monkeypatch.setattr(storage, "value_of", value_of)
+        act()
+        return value_of(node)
+
+    value_of = storage.value_of
+    monkeypatch.setattr(storage, "value_of", slow)
+
+
+@pytest.mark.parametrize("make", [lambda: torch.zeros(4), lambda: torch.zeros(4).add_(1)])
+def test_two_threads_that_look_first_see_the_same_memory(monkeypatch, make):
+    x, looks = make(), []
+    meanwhile(monkeypatch, lambda: looks.append(x.numpy()))
+    looks.append(x.numpy())
+    assert len(looks) == 2 and np.shares_memory(*looks)
+    x.add_(5)
+    assert looks[0].tolist() == looks[1].tolist() == x.tolist()
+
+
+def test_a_look_sees_what_another_thread_changed_while_it_waited(monkeypatch):
+    x = torch.zeros(4)
+    meanwhile(monkeypatch, lambda: x.add_(2))
+    look = x.numpy()
+    x.add_(1)
+    assert look.tolist() == x.tolist() == [3] * 4
+
+
+def test_memory_that_is_being_written_is_not_taken_back(monkeypatch):
+    x, looks = torch.zeros(4), []
+    looks.append(x.numpy())
+    meanwhile(monkeypatch, lambda: (looks.clear(), x._storage.reclaim()))
+    x.add_(2)
+    assert x.tolist() == [2] * 4 and not looks
+
+
+def test_a_view_reads_memory_that_another_thread_took_back_meanwhile():
+    x = torch.arange(4.0)
+    x.numpy()
+    assert x._storage.reclaim()
+    node = x._storage.foreign_view((2,), (2,), 1)
+    assert storage.value_of(node).tolist() == [1, 3]
