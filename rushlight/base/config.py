@@ -211,7 +211,15 @@ def _require_setting(field: str) -> Setting:
 NO_OVERRIDES: Mapping[str, Value] = MappingProxyType({})
 
 
-class Config:
+class _Asked:
+    """What is asked very often: what was read before still holds while the overrides are
+    NO_OVERRIDES, unless a program told the field."""
+
+    overrides: Callable[[], Mapping[str, Value]]
+    told: dict[str, Callable[[], Value]]
+
+
+class Config(_Asked):
     """The settings as attributes. Reading is cheap: the environment is parsed once."""
 
     debug: int
@@ -241,17 +249,12 @@ class Config:
     max_pending: int
     spin_us: int
 
-    overrides: Callable[[], Mapping[str, Value]]
-    told: dict[str, Callable[[], Value]]
-
     def __init__(self, environ: Mapping[str, str] | None = None):
         self._environ = os.environ if environ is None else environ
         self._values: dict[str, Value] = {}
         self._overrides: ContextVar[Mapping[str, Value]] = ContextVar(
             "overrides", default=NO_OVERRIDES
         )
-        # For what is asked very often: what was read before still holds while the overrides are
-        # NO_OVERRIDES, unless a program told the field.
         self.__dict__["overrides"] = self._overrides.get
         self.__dict__["told"] = {}
 

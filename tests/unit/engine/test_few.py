@@ -14,7 +14,8 @@ from rushlight.engine.undo import RISK
 
 
 @pytest.fixture(autouse=True)
-def quiet():
+def quiet(monkeypatch):
+    monkeypatch.setitem(vars(config), "told", {})  # settings that other tests' programs have
     gc.collect()  # values that failed in the test before
     torch.ones(2).add(1).tolist()  # the first run finds out that nobody listens
     assert watch.quiet_family() is not None and not RISK.waits
